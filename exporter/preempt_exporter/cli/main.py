@@ -1,0 +1,86 @@
+"""`preempt-exporter COMMAND`: finds the command, turns errors into one line on standard error and an exit status."""
+
+import importlib
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import NoReturn, Protocol, cast
+
+from preempt_exporter import __version__
+from preempt_exporter.errors import PreemptExporterError
+
+PROG = "preempt-exporter"
+
+COMMANDS: dict[str, str] = {
+    "serve": "tail ledgers and serve their metrics to Prometheus",
+    "status": "a row per task, least slack first, with what to do about it",
+    "check": "lint ledgers: each bad line with file, line number and reason",
+    "emit": "append one valid line to a ledger, from a shell",
+}
+"""Each command's one-line help; its module is `preempt_exporter.cli.<name>`."""
+
+
+class Command(Protocol):
+    """What a command's module offers."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare flags and arguments, with help that teaches."""
+        ...
+
+    def run(self, args: Namespace) -> int:
+        """Do it; the exit status. Errors are raised from `errors`."""
+        ...
+
+
+class OneLineParser(ArgumentParser):
+    """An argument parser whose errors are one line that says where help is."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with status 2."""
+        self.exit(2, f"{self.prog}: {message}; see '{self.prog} --help'\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status: 0 done, 1 its own negative answer, 2 usage or unreadable input."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except PreemptExporterError as error:
+        command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
+        print(f"{PROG} {command}".rstrip() + f": {_one_line(str(error))}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _dispatch(arguments: list[str]) -> int:
+    parser = OneLineParser(
+        prog=PROG,
+        description="What preemptions cost a batch of LLM work, told from the attempt ledger.",
+        epilog=f"'{PROG} COMMAND --help' explains a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"{PROG} {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OneLineParser)
+    named = arguments[0] if arguments else ""
+    for name, summary in COMMANDS.items():
+        command_parser = subparsers.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        if name == named:
+            _module(name).add_arguments(command_parser)
+    args = parser.parse_args(arguments)
+    return _module(args.command).run(args)
+
+
+def _module(name: str) -> Command:
+    return cast(Command, importlib.import_module(f"preempt_exporter.cli.{name}"))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
