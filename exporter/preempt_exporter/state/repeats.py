@@ -14,12 +14,56 @@ REMEMBERED_ATTEMPTS = 10_000
 _Key = TypeVar("_Key", bound=Hashable)
 
 
+class RecentIds(Struct):
+    """The last `REMEMBERED_IDS` ids in the order of their lines.
+
+    Two generations: what filled up is `older`, what fills is `newer`. Together they hold at least the last ids, so ids
+    in neither are new, which set arithmetic tells for a whole batch; only a hit asks for the exact position.
+    """
+
+    older: list[str] = field(default_factory=list)
+    newer: list[str] = field(default_factory=list)
+    older_set: set[str] = field(default_factory=set)
+    newer_set: set[str] = field(default_factory=set)
+
+    def add_all_if_new(self, ids: list[str]) -> bool:
+        """Remember the ids of a batch if none of them can be a repeat; else leave everything as it was."""
+        newer = self.newer_set
+        if not newer.isdisjoint(ids) or not self.older_set.isdisjoint(ids):
+            return False
+        before = len(newer)
+        newer.update(ids)
+        if len(newer) != before + len(ids):
+            newer.difference_update(ids)
+            return False
+        self.newer += ids
+        if len(self.newer) >= REMEMBERED_IDS:
+            self._turn()
+        return True
+
+    def add_if_new(self, line_id: str) -> bool:
+        """Remember one id unless it is among the last ones."""
+        if line_id in self.newer_set or (line_id in self.older_set and line_id in self._older_in_reach()):
+            return False
+        self.newer_set.add(line_id)
+        self.newer.append(line_id)
+        if len(self.newer) >= REMEMBERED_IDS:
+            self._turn()
+        return True
+
+    def _older_in_reach(self) -> list[str]:
+        return self.older[max(0, len(self.older) + len(self.newer) - REMEMBERED_IDS) :]
+
+    def _turn(self) -> None:
+        self.older, self.older_set = self.newer, self.newer_set
+        self.newer, self.newer_set = [], set()
+
+
 class LedgerMemory(Struct):
     """One ledger's last ids, and its last attempt lines with their names. Repeats are judged within a ledger only."""
 
     name: str
-    ids: deque[str] = field(default_factory=deque)
-    id_set: set[str] = field(default_factory=set)
+    ids: RecentIds = field(default_factory=RecentIds)
     attempts: deque[Attempt] = field(default_factory=deque)
     attempt_counts: dict[Attempt, int] = field(default_factory=dict)
     name_counts: dict[tuple[str | None, str, str, int], int] = field(default_factory=dict)
@@ -27,37 +71,11 @@ class LedgerMemory(Struct):
     """How many remembered attempts of (run, lane, job) ended `ok`."""
 
     def without_repeated_ids(self, records: Sequence[Record]) -> Sequence[Record]:
-        """The records whose `id` is not among the ledger's last ids; remembers theirs. Same order.
-
-        A batch without any repeat, the common case, is told by set arithmetic alone: ids that are not among the
-        last 100,000 before the batch and differ from each other cannot be repeats at any point within it.
-        """
+        """The records whose `id` is not among the ledger's last ids; remembers theirs. Same order."""
         ids = [record.id for record in records if record.id is not None]
-        if not ids:
+        if not ids or self.ids.add_all_if_new(ids):
             return records
-        seen = self.id_set
-        if len(ids) <= REMEMBERED_IDS and seen.isdisjoint(ids):
-            before = len(seen)
-            seen.update(ids)
-            if len(seen) == before + len(ids):
-                self.ids.extend(ids)
-                self._forget_oldest_ids()
-                return records
-            seen.difference_update(ids)
-        return [record for record in records if record.id is None or self._is_new(record.id)]
-
-    def _is_new(self, line_id: str) -> bool:
-        if line_id in self.id_set:
-            return False
-        self.id_set.add(line_id)
-        self.ids.append(line_id)
-        self._forget_oldest_ids()
-        return True
-
-    def _forget_oldest_ids(self) -> None:
-        ids, seen = self.ids, self.id_set
-        for _ in range(len(ids) - REMEMBERED_IDS):
-            seen.discard(ids.popleft())
+        return [record for record in records if record.id is None or self.ids.add_if_new(record.id)]
 
     def repeats_attempt(self, attempt: Attempt) -> bool:
         """Whether an attempt line equal in all fields is among the last remembered ones."""

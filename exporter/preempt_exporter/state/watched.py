@@ -5,12 +5,12 @@
 
 from collections.abc import Sequence
 
-from preempt_exporter.ledger.records import Attempt, Record, SwitchEvent, TaskEvent
+from preempt_exporter.ledger.records import Attempt, Heartbeat, Record, SwitchEvent, TaskEvent
 from preempt_exporter.settings import LaneSettings, TaskSettings
 from preempt_exporter.state.attempt_fold import fold_attempt
 from preempt_exporter.state.expiry import MAX_RUNS_KEPT, expire, make_room
 from preempt_exporter.state.figures import Figures
-from preempt_exporter.state.life import Life
+from preempt_exporter.state.life import RUNNING, Life
 from preempt_exporter.state.repeats import LedgerMemory
 from preempt_exporter.state.run import Run
 from preempt_exporter.state.spend_fold import fold_spend
@@ -42,25 +42,37 @@ class Watched:
         figures.last_line_read_ms = now_ms
         fresh = memory.without_repeated_ids(records)
         figures.counts.duplicates += len(records) - len(fresh)
+        self._fold_in_order(fresh, index, memory, now_ms)
+        if figures.lives_kept > self.tasks.limit:
+            make_room(figures, self.tasks, now_ms)
+        if len(figures.runs) > MAX_RUNS_KEPT:
+            self.expire(now_ms)
+
+    def _fold_in_order(self, records: Sequence[Record], index: int, memory: LedgerMemory, now_ms: int) -> None:
+        """The hot loop: what nearly every line needs stands here in a row, the rest is behind calls."""
+        figures = self.figures
         appliers = self._task_fold.appliers
         runs, lanes = figures.runs, figures.lanes
-        for record in fresh:
-            applier = appliers.get(type(record))
+        run_name: str | None = ""  # no run is called so
+        for record in records:
+            kind = type(record)
+            applier = appliers.get(kind)
             if applier is None:
                 self._fold_other(record, memory, now_ms)
+                run_name = ""
                 continue
             name, apply = applier
             moment_ms = record.ts_ms
             if moment_ms > now_ms:
                 figures.skew.record(moment_ms - now_ms, now_ms)
                 moment_ms = now_ms
-            run = runs.get(record.run)
-            if run is None:
-                run = figures.run(record.run, now_ms)
-                run.first_ms = moment_ms
+            if record.run != run_name:
+                run_name = record.run
+                run = runs.get(run_name) or figures.run(run_name, now_ms)
+                lives = run.lives
             if moment_ms > run.last_ms:
-                run.last_ms = moment_ms
-            life = run.lives.get(record.task_id)
+                run.touch(moment_ms)
+            life = lives.get(record.task_id)
             if life is None:
                 life = self._task_fold.begin(record, moment_ms, index, run, self.lanes.default)
             elif life.ended_ms is not None or (life.ledger != index and moment_ms < life.last_ms):
@@ -73,15 +85,18 @@ class Watched:
                 life = living
             life.ledger = index
             life.last_ms = moment_ms
-            if record.lane is not None:
+            if record.lane is not None and record.lane != life.lane:
                 life.lane = record.lane
             lane = lanes.get(life.lane) or figures.lane(life.lane)
             lane.events[name] += 1
-            apply(life, record, moment_ms, lane, run)
-        if figures.lives_kept > self.tasks.limit:
-            make_room(figures, self.tasks, now_ms)
-        if len(runs) > MAX_RUNS_KEPT:
-            self.expire(now_ms)
+            if kind is Heartbeat:
+                life.state = RUNNING
+                if record.output_tokens is not None:
+                    life.output_tokens = record.output_tokens
+                if record.next_within_ms is not None:
+                    life.next_within_ms = record.next_within_ms
+            else:
+                apply(life, record, moment_ms, lane, run)
 
     def expire(self, now_ms: int) -> None:
         """Forget what has left by `now_ms`; called at a slow, regular pace."""
