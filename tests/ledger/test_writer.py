@@ -85,7 +85,12 @@ def test_an_append_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """All records of one append reach the disk in one write."""
     writes: list[bytes] = []
     write = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: writes.append(data) or write(descriptor, data))
+
+    def write_noted(descriptor: int, data: bytes) -> int:
+        writes.append(data)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write_noted)
     LedgerWriter(tmp_path / "l.jsonl").append(REJECT, DRAIN)
     assert [lines.count(b"\n") for lines in writes] == [2]
 
