@@ -8,7 +8,7 @@ from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.metrics.self_samples import Reading
 from preempt_exporter.pipeline.line_errors import LineErrorLog
-from preempt_exporter.pipeline.snapshot import SnapshotKeeper
+from preempt_exporter.pipeline.snapshot import Snapshot, SnapshotKeeper, TailCounts
 from preempt_exporter.state.watched import Watched
 from preempt_exporter.tail.follow import Tail
 from preempt_exporter.tail.watch import Watcher
@@ -26,15 +26,22 @@ class Reader:
     """Reads until told to stop. `lock` is held while state changes and for no longer."""
 
     def __init__(
-        self, tail: Tail, watcher: Watcher, watched: Watched, snapshots: SnapshotKeeper | None, clock: Clock
+        self,
+        tail: Tail,
+        watcher: Watcher,
+        watched: Watched,
+        snapshots: SnapshotKeeper | None,
+        clock: Clock,
+        counts_before: TailCounts | None = None,
     ) -> None:
-        """`snapshots` None: nothing is kept over a restart."""
+        """`snapshots` None: nothing is kept over a restart. `counts_before` are the tail's of earlier starts."""
         self.lock = threading.Lock()
         self.watched = watched
         self._tail = tail
         self._watcher = watcher
         self._snapshots = snapshots
         self._clock = clock
+        self._counts_before = counts_before or TailCounts()
         self._line_errors = LineErrorLog(clock)
         self._expired_s = clock.monotonic_s()
         self._ready = False
@@ -45,8 +52,7 @@ class Reader:
             while not stop.is_set():
                 if not self.step():
                     self._watcher.wait(IDLE_WAIT_S)
-        if self._snapshots is not None:
-            self._snapshots.write(self.watched.figures, self._tail.positions(), self.lock)
+        self._write_snapshot()
 
     def step(self) -> bool:
         """Look at the files once and fold what is there; whether there was anything."""
@@ -70,15 +76,16 @@ class Reader:
     def reading(self) -> Reading:
         """How the reading goes, for the self families."""
         stats = self._tail.stats
+        counts = self._counts_before.plus(stats)
         return Reading(
             ready=self._ready,
-            bytes_read=stats.bytes_read,
+            bytes_read=counts.bytes_read,
             files=stats.files,
             unreadable_files=stats.unreadable_files,
-            read_errors=stats.read_errors,
-            rotations=stats.rotations,
-            truncations=stats.truncations,
-            suspected_loss=stats.suspected_loss,
+            read_errors=counts.read_errors,
+            rotations=counts.rotations,
+            truncations=counts.truncations,
+            suspected_loss=counts.suspected_loss,
             lag_bytes=stats.lag_bytes,
             lag_s=stats.lag_seconds,
             avail_bytes=stats.filesystem_avail_bytes,
@@ -103,4 +110,9 @@ class Reader:
             with self.lock:
                 self.watched.expire(self._clock.now_ms())
         if self._snapshots is not None and self._snapshots.is_due(now_s):
-            self._snapshots.write(self.watched.figures, self._tail.positions(), self.lock)
+            self._write_snapshot()
+
+    def _write_snapshot(self) -> None:
+        if self._snapshots is not None:
+            counts = self._counts_before.plus(self._tail.stats)
+            self._snapshots.write(Snapshot(self.watched.figures, self._tail.positions(), counts), self.lock)

@@ -128,7 +128,7 @@ class TaskFold:
         self._learn(life, event, moment_ms)
         if not life.admitted:
             life.admitted = True
-            lane.waits_ms.append(max(0, moment_ms - life.enqueued_ms))
+            lane.record_wait(max(0, moment_ms - life.enqueued_ms))
 
     def _preempt(self, life: Life, event: Preempt, moment_ms: int, lane: Lane, run: Run) -> None:
         self.count(event, moment_ms, lane)
