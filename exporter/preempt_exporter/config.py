@@ -68,11 +68,15 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
-def _series(text: str) -> str:
+def _series(text: str) -> int | None:
     count = text.removeprefix("worst:")
-    if text not in ("all", "none") and not (count != text and count.isascii() and count.isdigit()):
+    if text == "all":
+        return None
+    if text == "none":
+        return 0
+    if count == text or not (count.isascii() and count.isdigit()):
         raise ValueError(f"'{text}' is not worst:N, all or none")
-    return text
+    return int(count)
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -94,7 +98,9 @@ SETTINGS: tuple[Setting, ...] = (
         "TIME",
         "silence that counts where a worker promised no next sign of life (default: never)",
     ),
-    Setting("task.deadline-ms", _count, None, "MS", "deadline of tasks that name none (default: unknown)", "DEADLINE_MS"),
+    Setting(
+        "task.deadline-ms", _count, None, "MS", "deadline of tasks that name none (default: unknown)", "DEADLINE_MS"
+    ),
     Setting("task.budget", _count, None, "TOKENS", "budget of tasks that name none (default: unknown)", "TASK_BUDGET"),
     Setting("lane.default", _lane, "default", "LANE", "the lane of lines that name none"),
     Setting("lane.window", parse_duration_ms, "24h", "TIME", "how old an attempt may be in the lane gauges"),
@@ -117,7 +123,11 @@ SETTINGS: tuple[Setting, ...] = (
         repeatable=True,
     ),
     Setting(
-        "web.config.file", _text, None, "FILE", "TLS, client certificates and logins, in the format of Prometheus' exporters"
+        "web.config.file",
+        _text,
+        None,
+        "FILE",
+        "TLS, client certificates and logins, in the format of Prometheus' exporters",
     ),
     Setting(
         "web.page",
@@ -128,7 +138,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("state.file", _text, None, "FILE", "where read positions and totals are kept over a restart"),
     Setting("watch", _one_of("auto", "poll"), "auto", "HOW", "how changes are noticed: auto or poll"),
-    Setting("log.level", _one_of("debug", "info", "warning", "error"), "info", "LEVEL", "debug, info, warning or error"),
+    Setting(
+        "log.level", _one_of("debug", "info", "warning", "error"), "info", "LEVEL", "debug, info, warning or error"
+    ),
 )
 
 TASK_NAMES = tuple(s.name for s in SETTINGS if s.name.partition(".")[0] in ("task", "lane", "thresholds"))
@@ -149,7 +161,7 @@ class Config(Struct, frozen=True):
         """How lives are kept and shown."""
         values = self.values
         return TaskSettings(
-            series=values["task.series"],
+            series_of_worst=values["task.series"],
             linger_ms=values["task.linger"],
             limit=values["task.limit"],
             abandon_after_ms=values["task.abandon-after"],
@@ -237,8 +249,8 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
     values: dict[str, Any] = {}
     by_section: dict[str, dict[str, Setting]] = {}
     for setting in SETTINGS:
-        section, _, name = setting.name.partition(".")
-        by_section.setdefault(section, {})[name] = setting
+        group, _, name = setting.name.partition(".")
+        by_section.setdefault(group, {})[name] = setting
     root.refuse_unknown((*by_section, "lanes"))
     for section_name, settings in by_section.items():
         if "" in settings:

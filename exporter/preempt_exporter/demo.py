@@ -138,9 +138,7 @@ def _line(url: str) -> str:
 def _total(metrics: str, name: str, event: str = "") -> float:
     label = f'event="{event}"' if event else ""
     return sum(
-        float(line.rsplit(" ", 1)[1])
-        for line in metrics.splitlines()
-        if line.startswith(name + "{") and label in line
+        float(line.rsplit(" ", 1)[1]) for line in metrics.splitlines() if line.startswith(name + "{") and label in line
     )
 
 

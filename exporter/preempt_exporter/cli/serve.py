@@ -41,7 +41,9 @@ def run(args: Namespace) -> int:
     config = resolve(args)
     patterns = ledgers_of(args.ledgers)
     logging.basicConfig(
-        level=config.values["log.level"].upper(), format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S%z"
+        level=config.values["log.level"].upper(),
+        format="%(asctime)s %(levelname)s %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S%z",
     )
     clock = SystemClock()
     state_file = config.values["state.file"]

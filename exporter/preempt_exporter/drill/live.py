@@ -76,7 +76,9 @@ class Task(Struct):
 class LiveDrill:
     """Moves the workload one tick at a time; every change is ledger lines before it counts."""
 
-    def __init__(self, sink: LedgerSink, clock: Clock, rng: random.Random, *, run: str, arrivals_per_tick: float) -> None:
+    def __init__(
+        self, sink: LedgerSink, clock: Clock, rng: random.Random, *, run: str, arrivals_per_tick: float
+    ) -> None:
         """`run` names the batch; the same `rng` and clock give the same story."""
         self._sink = sink
         self._clock = clock
@@ -191,9 +193,7 @@ class LiveDrill:
             self._tasks.remove(task)
             self._write(
                 "complete",
-                Complete(
-                    **self._named(task), output_tokens=task.output_tokens, restart_tokens=task.restart_tokens
-                ),
+                Complete(**self._named(task), output_tokens=task.output_tokens, restart_tokens=task.restart_tokens),
                 self._attempt(task, "ok"),
             )
 

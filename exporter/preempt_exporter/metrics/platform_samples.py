@@ -18,5 +18,6 @@ class PlatformSamples:
     def text(self, *, openmetrics: bool) -> str:
         """The families in the format asked for, without the closing `# EOF`."""
         if openmetrics:
-            return generate_openmetrics(self._registry).decode().removesuffix("# EOF\n")
+            text: bytes = generate_openmetrics(self._registry)  # type: ignore[no-untyped-call]
+            return text.decode().removesuffix("# EOF\n")
         return generate_latest(self._registry).decode()

@@ -6,7 +6,7 @@ from preempt_exporter.metrics.families import LEDGER_FAMILIES, SELF_FAMILIES
 from preempt_exporter.metrics.lane_samples import lane_samples
 from preempt_exporter.metrics.run_samples import run_samples
 from preempt_exporter.metrics.self_samples import Reading, self_samples
-from preempt_exporter.metrics.series_choice import SeriesChoice, SeriesMode
+from preempt_exporter.metrics.series_choice import SeriesChoice
 from preempt_exporter.metrics.task_samples import TaskSamples
 from preempt_exporter.metrics.text import framed
 from preempt_exporter.settings import Thresholds
@@ -19,12 +19,12 @@ class Scrape:
     """Renders the watched state; the caller keeps others from folding meanwhile."""
 
     def __init__(self, watched: Watched, thresholds: Thresholds, version: str) -> None:
-        """`version` is the exporter's own; `UsageError` where `--task.series` cannot be read."""
+        """`version` is the exporter's own."""
         self._watched = watched
         self._thresholds = thresholds
         self._version = version
         self._measurements = LaneMeasurements(watched.lanes, thresholds)
-        self._choice = SeriesChoice(SeriesMode.parse(watched.tasks.series), thresholds)
+        self._choice = SeriesChoice(watched.tasks.series_of_worst, thresholds)
         self._tasks = TaskSamples()
 
     def samples(self, reading: Reading, now_ms: int) -> Mapping[str, list[str]]:

@@ -56,9 +56,7 @@ class WatchedExposition:
         """`status --json` objects, least slack first."""
         watched = self._reader.watched
         with self._reader.lock:
-            rows = task_rows(
-                watched.figures, watched.tasks, self._thresholds, self._measurements, self._clock.now_ms()
-            )
+            rows = task_rows(watched.figures, watched.tasks, self._thresholds, self._measurements, self._clock.now_ms())
         return msgspec.json.encode(rows)
 
     def lanes(self) -> bytes:

@@ -3,6 +3,8 @@
 import logging
 import threading
 
+from msgspec.structs import replace
+
 from preempt_exporter.clock import Clock
 from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.ledger.decode import decode_chunk
@@ -20,6 +22,8 @@ READ_BYTES = 1 << 23
 
 IDLE_WAIT_S = 1.0
 EXPIRE_EVERY_S = 10.0
+STALLED_S = 5.0
+"""A reader that has not looked for so long is behind, whatever the file sizes were then."""
 
 
 class Reader:
@@ -45,6 +49,8 @@ class Reader:
         self._line_errors = LineErrorLog(clock)
         self._expired_s = clock.monotonic_s()
         self._ready = False
+        self._reading = self._look_at_reading()
+        self._looked_s = clock.monotonic_s()
 
     def run(self, stop: threading.Event) -> None:
         """Read and fold until `stop` is set, then put the state on disk once more."""
@@ -67,6 +73,9 @@ class Reader:
             self._ready = True
             log.info("caught up: %d lines read", self.watched.figures.counts.lines)
         self._do_what_is_due()
+        with self.lock:
+            self._reading = self._look_at_reading()
+            self._looked_s = self._clock.monotonic_s()
         return read_any
 
     def is_ready(self) -> bool:
@@ -74,7 +83,13 @@ class Reader:
         return self._ready
 
     def reading(self) -> Reading:
-        """How the reading goes, for the self families."""
+        """How the reading goes, for the self families; what is behind grows older while nothing is read."""
+        since_s = self._clock.monotonic_s() - self._looked_s
+        if self._reading.lag_bytes or since_s > STALLED_S:
+            return replace(self._reading, lag_s=self._reading.lag_s + since_s)
+        return self._reading
+
+    def _look_at_reading(self) -> Reading:
         stats = self._tail.stats
         counts = self._counts_before.plus(stats)
         return Reading(

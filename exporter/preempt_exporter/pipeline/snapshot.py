@@ -101,7 +101,9 @@ class SnapshotKeeper:
             self._replace(MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
         except OSError as error:
             if not self._failing:
-                log.error("%s: state not written: %s; reading goes on, a restart would read anew", self.path, error.strerror)
+                log.error(
+                    "%s: state not written: %s; reading goes on, a restart would read anew", self.path, error.strerror
+                )
             self._failing = True
             return
         if self._failing:

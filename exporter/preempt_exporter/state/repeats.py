@@ -106,7 +106,6 @@ class LedgerMemory(Struct):
             del self.attempts[:REMEMBERED_ATTEMPTS]
 
 
-
 def _name(attempt: Attempt) -> tuple[str | None, str, str, int]:
     return (attempt.run, attempt.lane, attempt.job_id, attempt.attempt)
 

@@ -47,5 +47,7 @@ def run_rows(figures: Figures, survey: Survey) -> list[RunRow]:
         if run.name is not None and not run.has_left(now_ms)
     ]
     unknown = float("inf")
-    rows.sort(key=lambda row: (unknown if row.projected_slack_seconds is None else row.projected_slack_seconds, row.run))
+    rows.sort(
+        key=lambda row: (unknown if row.projected_slack_seconds is None else row.projected_slack_seconds, row.run)
+    )
     return rows
