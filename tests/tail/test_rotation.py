@@ -282,9 +282,7 @@ def test_rewrite_and_replace_with_the_same_content_and_more(ledger: Path, lines:
 
 
 @pytest.mark.parametrize("kept", [1, 5, 40, 900])
-def test_rewrite_and_replace_with_the_old_lines_cut_off(
-    ledger: Path, lines: Lines, follow: Follow, kept: int
-) -> None:
+def test_rewrite_and_replace_with_the_old_lines_cut_off(ledger: Path, lines: Lines, follow: Follow, kept: int) -> None:
     """`tail -n kept` written back over the ledger repeats lines that were read: only what follows them is new."""
     lines.append(ledger, 1000)
     reader = follow(ledger)
