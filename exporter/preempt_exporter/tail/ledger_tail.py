@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.tail.judge import judge
-from preempt_exporter.tail.ledgers import LedgerFiles
+from preempt_exporter.tail.ledgers import LedgerFiles, files_of
 from preempt_exporter.tail.lines import ContentChanged, last_piece, next_piece
 from preempt_exporter.tail.past import PastContents
 from preempt_exporter.tail.positions import LedgerPositions, Notice, PastContent, Seat
@@ -94,14 +94,8 @@ class LedgerTail:
 
     def relist(self) -> None:
         """List the folder again, whatever its times say, and resolve."""
-        folder, name = os.path.split(self.live)
-        self._around.folders.refresh(folder, force=True)
-        forms = self._around.folders.get(folder).forms.get(name, [])
-        self.files = LedgerFiles(
-            live=self.live,
-            rotated=tuple(os.path.join(folder, form.name) for form in forms if form.plain),
-            packed=tuple(os.path.join(folder, form.name) for form in forms if not form.plain),
-        )
+        self._around.folders.refresh(os.path.dirname(self.live), force=True)
+        self.files = files_of(self.live, self._around.folders)
         self.resolve()
 
     def _seats(self, now_s: float) -> dict[Key, tuple[str, Seat, os.stat_result]]:

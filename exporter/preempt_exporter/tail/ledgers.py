@@ -55,7 +55,7 @@ def find_ledgers(patterns: Sequence[str], folders: Folders) -> dict[str, LedgerF
     for path in named:
         live = _live_path(path)
         found.add(live if live in named or live in found else path)
-    return {live: _files_of(live, folders) for live in sorted(found)}
+    return {live: files_of(live, folders) for live in sorted(found)}
 
 
 def covers(patterns: Sequence[str], live: str) -> bool:
@@ -69,7 +69,8 @@ def covers(patterns: Sequence[str], live: str) -> bool:
     return False
 
 
-def _files_of(live: str, folders: Folders) -> LedgerFiles:
+def files_of(live: str, folders: Folders) -> LedgerFiles:
+    """The ledger's files as its folder lists them."""
     folder, name = os.path.split(live)
     forms = folders.get(folder).forms.get(name, [])
     return LedgerFiles(

@@ -45,7 +45,7 @@ class PastContents:
         position.rotated_here = position.rotated_here or rotated_here
         content = PastContent(position=position, owed=owed)
         if vanished:
-            self._vanished.append(content)
+            self._vanished = [*self._vanished[1 - _KEPT :], content]
         if track.trail.offset or owed:
             self._keep(content)
 
@@ -59,6 +59,7 @@ class PastContents:
         """Another file goes on with it."""
         self.contents = [other for other in self.contents if other is not content]
         self._owed_since_s.pop(id(content), None)
+        self._examined = {examined for examined in self._examined if examined[0] != id(content)}
 
     def settled(self, content: PastContent, *, up_to: int) -> None:
         """A copy was found that ends at `up_to`: nothing more is owed if that is all that had been read."""

@@ -53,6 +53,10 @@ class PlainSource:
         """See `Source`."""
         return os.pread(self.descriptor, n, position)
 
+    def plain_size(self, limit: int) -> int:
+        """How long the file is, or `limit` if it is longer than that."""
+        return min(self.stat().st_size, limit)
+
     def stat(self) -> os.stat_result:
         """What the file is now, whatever its name."""
         return os.fstat(self.descriptor)
@@ -100,6 +104,13 @@ class PackedSource:
             self._kept += more
         start = position - self._kept_from
         return self._kept[start : start + n]
+
+    def plain_size(self, limit: int) -> int:
+        """How long the plain text is, or `limit` if it is longer than that."""
+        while (size := self._kept_from + len(self._kept)) < limit:
+            if not self.read_at(size, min(_STEP_BYTES, limit - size)):
+                return size
+        return limit
 
     def _unpack(self) -> bytes:
         try:
