@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -180,6 +181,7 @@ def test_a_fork_in_the_middle_of_an_append_can_append(file: AppendFile, path: Pa
     held.wait(10)
     child = os.fork()
     if child == 0:
+        signal.alarm(10)  # a child that is stuck ends, and not with status 0
         try:
             file.append(b"child\n")
         finally:

@@ -113,6 +113,7 @@ def test_an_escaped_event_key_is_an_event_key() -> None:
         pytest.param(b"", b"", id="no newline at the end"),
         pytest.param(b"", b"\r\n", id="CRLF"),
         pytest.param(b"\0\0\0", b"\n", id="NULs before the line"),
+        pytest.param(b"\0" * (MAX_LINE_BYTES + 1), b"\n", id="more NULs than a line may have bytes"),
         pytest.param(b"\n\r\n \t\n\0\0\n", b"\n \n", id="blank lines"),
         pytest.param(b"  ", b"  \n", id="white space around"),
     ],
