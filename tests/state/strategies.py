@@ -243,7 +243,7 @@ def histories(draw: st.DrawFn, *, most: int = 25) -> list[LedgerLine]:
     Half of them begin with a believable batch, whose tasks the rest then disturbs.
     """
     advances_ms = st.sampled_from((0, 0, 1, SECOND_MS, SECOND_MS, MINUTE_MS, 15 * MINUTE_MS, 2 * HOUR_MS))
-    history = draw(st.one_of(st.just([]), workloads()))
+    history: list[LedgerLine] = draw(st.one_of(st.just([]), workloads()))
     read_ms = history[-1][2] if history else START_MS
     for _ in range(draw(st.integers(0, most))):
         read_ms += draw(advances_ms)
