@@ -191,6 +191,9 @@ def test_a_late_line_of_another_ledger_changes_counters_and_maxima_and_fills() -
     fills = line("admit", 5, ledger=OTHER_LEDGER, read_at=11, enqueued_ms=at(4), task_budget=8, deadline_ms=77)
     filled = task(line("heartbeat", 0), line("heartbeat", 10), fills, now=12)
     assert (filled.queue_age_ms, filled.task_budget, filled.deadline_ms) == (8_000, 8, 77)
+    filled_before = (line("heartbeat", 0), line("heartbeat", 10), fills)
+    earlier = line("enqueue", 6, ledger=OTHER_LEDGER, read_at=11, enqueued_ms=at(1), task_budget=1, deadline_ms=1)
+    assert task(*filled_before, earlier, now=12) == task(*filled_before, now=12)
     kept = task(line("enqueue", 0, enqueued_ms=at(0), task_budget=1, deadline_ms=2), line("admit", 10), fills, now=12)
     assert (kept.queue_age_ms, kept.task_budget, kept.deadline_ms) == (12_000, 1, 2)
 

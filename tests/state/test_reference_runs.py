@@ -131,10 +131,9 @@ def test_projected_slack_is_absent_while_unknown() -> None:
 def test_nothing_remains() -> None:
     """Then the slack is the deadline less now, at any rate."""
     opened = line("run_open", 0, run="r", tasks=1, deadline_ms=60_000)
-    assert (
-        run(opened, line("complete", 0, run="r"), line("complete", 0, run="r", task_id="u"), now=20).projected_slack_s
-        == 40
-    )
+    done = (line("complete", 0, run="r"), line("complete", 0, run="r", task_id="u"))
+    assert run(opened, *done, now=20).projected_slack_s == 40
+    assert run(opened, *done, now=2 * HOUR_S).projected_slack_s == 60 - 2 * HOUR_S
 
 
 def test_a_job_completes_once() -> None:
@@ -143,6 +142,7 @@ def test_a_job_completes_once() -> None:
     assert figures(*lines, now=3).attempt_lanes["free"].jobs_completed == 2
     twice = (attempt(10, run="r"), attempt(20, run="r", attempt=2))
     assert run(OPENED, *twice, now=100).projected_slack_s == pytest.approx(10_000 - 100 - 3 * 100 / 1)
+    assert run(OPENED, *twice, now=10 + HOUR_S).projected_slack_s is None
 
 
 def test_a_run_leaves_after_its_hand_over_or_its_last_line() -> None:
