@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint soak bench clean
+.PHONY: help demo test test-tools lint soak bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -17,6 +17,9 @@ $(VENV)/.dev: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/.runtime
+
+test-tools: ## Install the programs that the tests run (tools/test-packages.txt), or say which are missing
+	@tools/install-test-packages.sh
 
 lint: $(VENV)/.dev ## ruff, mypy --strict and the floor plan
 	$(BIN)/ruff check .
