@@ -12,7 +12,7 @@ from preempt_exporter.settings import HOUR_MS, LaneSettings, TaskSettings, Thres
 from tests.state.reference_attempts import AttemptLane, kept, p95, tell_attempts, wait_s
 from tests.state.reference_lives import LIVE_STATES, Life, TaskKey, TaskLine, tell_lives
 from tests.state.reference_reading import LedgerLine, Line, Reading, read
-from tests.state.reference_runs import Run, refusals_of, tell_run
+from tests.state.reference_runs import Run, lines_of, refusals_of, tell_run
 
 DAY_MS = 24 * HOUR_MS
 REMEMBERED_STEPS = 1000
@@ -92,15 +92,16 @@ def tell(lines: list[LedgerLine], settings: Settings, now_ms: int) -> Figures:
     lives, told = tell_lives(fresh, settings.task, settings.lane.default)
     tasks = {key: tell_task(life, told, fresh, settings, now_ms) for key, life in lives.items()}
     runs = {
-        name: tell_run(name, [line for line in fresh if line.run == name], told, lives, now_ms, settings.task)
-        for name in {line.run for line in fresh if line.run is not None}
+        name: tell_run(name, lines_of(name, fresh), told, lives, now_ms, settings.task)
+        for name in {line.run for line in fresh}
+        if name is not None and lines_of(name, fresh)
     }
     return Figures(
         reading=reading,
         tasks=tasks,
         lanes=tell_lanes(fresh, told, lives, tasks, settings, now_ms),
         attempt_lanes=tell_attempts(fresh, now_ms, settings.lane, settings.thresholds),
-        runs={name: run for name, run in runs.items() if now_ms < run.leaves_ms},
+        runs={name: run for name, run in runs.items() if now_ms <= run.leaves_ms},
         refusals=refusals_of(fresh),
     )
 
@@ -169,7 +170,7 @@ def series_of(life: Life, state: str, settings: Settings, now_ms: int, restart_c
     if state == "complete":
         return frozenset()
     end_ms = life.abandoned_ms(settings.task) if state == "abandoned" else life.last().moment_ms
-    return frozenset(totals if now_ms < end_ms + settings.task.linger_ms else ())
+    return frozenset(totals if now_ms <= end_ms + settings.task.linger_ms else ())
 
 
 def restart_cost_of(
@@ -228,7 +229,8 @@ def tell_lanes(
         lane.deadline_missed = sum(one.missed_deadline for one in told if one.lane == name)
         switches = [line.event for line in mine if line.event in ("lane_drain", "lane_resume")]
         lane.draining = bool(switches) and switches[-1] == "lane_drain"
-        lane.last_enqueue_ms = max((line.moment_ms for line in mine if line.event == "enqueue"), default=None)
+        enqueues_ms = [one.began_ms for one in told if one.lane == name and one.began_ms is not None]
+        lane.last_enqueue_ms = max(enqueues_ms, default=None)
         lane.host_preempts_max = host_preempts_max(name, mine, fresh, now_ms)
         tell_live_tasks(lane, [tasks[key] for key in lives if tasks[key].lane == name])
     return lanes

@@ -23,7 +23,8 @@ class Window:
     seconds_per_completed_job: float
     wait_p95_seconds: float
     run_p95_seconds: float
-    tokens_per_completed_job: float
+    tokens_per_completed_job: float | None
+    """None where no attempt knows both its counts."""
     interventions_per_100_jobs: float
     required_slack_seconds: float
 
@@ -84,13 +85,19 @@ def window_of(attempts: list[Line], margin_s: float) -> Window | None:
         seconds_per_completed_job=sum(run_s(line) for line in attempts) / per_job,
         wait_p95_seconds=wait_p95_s,
         run_p95_seconds=run_p95_s,
-        tokens_per_completed_job=sum(
-            line.get(name) for line in attempts for name in ("tokens_in", "tokens_out") if line.has(name)
-        )
-        / per_job,
+        tokens_per_completed_job=tokens_per_completed_job(attempts),
         interventions_per_100_jobs=100 * sum(line.get("interventions") for line in attempts) / per_job,
         required_slack_seconds=wait_p95_s + rework * run_p95_s + margin_s,
     )
+
+
+def tokens_per_completed_job(attempts: list[Line]) -> float | None:
+    """Of attempts that know both counts, since unknown is never 0, and of the completed jobs that have such ones."""
+    knowing = [line for line in attempts if line.has("tokens_in", "tokens_out")]
+    if not knowing:
+        return None
+    completed = {job_of(line) for line in attempts if line.get("outcome") == "ok"} & {job_of(line) for line in knowing}
+    return sum(line.get("tokens_in") + line.get("tokens_out") for line in knowing) / max(1, len(completed))
 
 
 def tell_attempts(

@@ -154,7 +154,10 @@ class TaskLine:
     line: Line
     life: Life
     lane: str
+    began_ms: int | None
+    """The enqueue moment, when this line began the life."""
     ended: bool
+    completed: bool
     missed_deadline: bool
     first_wait_ms: int | None
     """Enqueue to first admit, when this line is that admit."""
@@ -195,7 +198,9 @@ def tell_lives(lines: list[Line], task: TaskSettings, default_lane: str) -> tupl
                 line=line,
                 life=life,
                 lane=line.lane or life.named_lane() or default_lane,
+                began_ms=life.enqueue_ms() if fate == "new life" else None,
                 ended=ended,
+                completed=ended and line.event == "complete",
                 missed_deadline=too_late,
                 first_wait_ms=max(0, line.moment_ms - life.enqueue_ms()) if moved and admits == [line] else None,
                 step=step,

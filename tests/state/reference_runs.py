@@ -18,7 +18,7 @@ class Run:
     """What the lines that name one run say of it."""
 
     leaves_ms: int
-    """From this moment on the run has no series."""
+    """After this moment the run has no series."""
     tasks: Counter[str] = field(default_factory=Counter)
     deadline_ms: int | None = None
     projected_slack_s: float | None = None
@@ -39,6 +39,11 @@ class Reservation:
     tokens: int
     lease_expires_ms: int
     ended: bool
+
+
+def lines_of(name: str, lines: list[Line]) -> list[Line]:
+    """The lines that are about a run: what drains a lane or changes the mode is about no run, whatever it names."""
+    return [line for line in lines if line.run == name and line.event not in ("lane_drain", "lane_resume", "mode")]
 
 
 def reservations(lines: list[Line]) -> list[Reservation]:
@@ -85,12 +90,12 @@ def acceptances(lines: list[Line]) -> list[int]:
     return moments
 
 
-def jobs_done(lines: list[Line]) -> list[int]:
-    """The moments of the first success of each distinct job."""
-    done: dict[Job, int] = {}
+def jobs_done(lines: list[Line]) -> list[Line]:
+    """The first success of each distinct job."""
+    done: dict[Job, Line] = {}
     for line in lines:
         if line.event == "" and line.get("outcome") == "ok":
-            done.setdefault(job_of(line), line.moment_ms)
+            done.setdefault(job_of(line), line)
     return list(done.values())
 
 
@@ -121,11 +126,9 @@ def tell_run(
 
     tasks = next((one.get("tasks") for one in reversed(opens) if one.has("tasks")), None)
     if tasks is not None and run.deadline_ms is not None:
-        completed_tasks = [
-            one.line.moment_ms for one in told if one.line.run == name and one.ended and one.line.event == "complete"
-        ]
-        completed = len(completed_tasks) + len(jobs_done(lines)) + len(whole_shards_accepted(lines))
-        moments = completed_tasks + jobs_done(lines) + acceptances(lines)
+        moments = [one.line.moment_ms for one in told if one.line.run == name and one.completed]
+        moments += [line.moment_ms for line in jobs_done(lines) if line.has("ts_ms")] + acceptances(lines)
+        completed = run.tasks["complete"] + len(jobs_done(lines)) + len(whole_shards_accepted(lines))
         remaining = max(0, tasks - completed)
         run.projected_slack_s = projected_slack_s(
             run.deadline_ms, remaining, moments, min(line.moment_ms for line in lines), now_ms

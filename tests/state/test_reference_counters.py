@@ -236,10 +236,22 @@ def test_a_restart_that_cannot_finish() -> None:
 
 
 def test_the_last_enqueue_of_a_lane() -> None:
-    """The newest enqueue line's moment, whichever came last in the file."""
+    """The newest moment of enqueue of a life of the lane, as its first line tells it, be that an admit."""
     lines = (
         line("enqueue", 9, lane="free"),
-        line("enqueue", 4, lane="free", read_at=9),
-        line("admit", 10, lane="free"),
+        line("admit", 12, lane="free", queue_age_ms=5_000, task_id="u"),
+        line("heartbeat", 20, lane="free"),
     )
-    assert figures(*lines, now=10).lanes["free"].last_enqueue_ms == at(9)
+    assert figures(*lines, now=20).lanes["free"].last_enqueue_ms == at(9)
+
+
+def test_unknown_tokens_are_not_none() -> None:
+    """An attempt that does not know both counts takes no part in tokens per job, nor does a job known by it alone."""
+    knows = attempt(0, tokens_in=100, tokens_out=20)
+    unknown = attempt(0, job_id="k", tokens_in=7)
+    window = figures(knows, unknown, now=1).attempt_lanes["free"].window
+    assert window is not None
+    assert window.tokens_per_completed_job == 120
+    alone = figures(unknown, now=1).attempt_lanes["free"].window
+    assert alone is not None
+    assert alone.tokens_per_completed_job is None

@@ -148,8 +148,26 @@ def test_a_job_completes_once() -> None:
 def test_a_run_leaves_after_its_hand_over_or_its_last_line() -> None:
     """1 h after `run_close`, or 24 h after the run's last line."""
     opened, closed = line("run_open", 0, run="r"), line("run_close", 10, run="r")
-    assert "r" in figures(opened, now=24 * HOUR_S - 0.001).runs
-    assert "r" not in figures(opened, now=24 * HOUR_S).runs
-    assert "r" in figures(opened, closed, now=HOUR_S + 9.999).runs
-    assert "r" not in figures(opened, closed, now=HOUR_S + 10).runs
-    assert "r" in figures(opened, closed, line("run_open", 20, run="r"), now=HOUR_S + 10).runs
+    assert "r" in figures(opened, now=24 * HOUR_S).runs
+    assert "r" not in figures(opened, now=24 * HOUR_S + 0.001).runs
+    assert "r" in figures(opened, closed, now=HOUR_S + 10).runs
+    assert "r" not in figures(opened, closed, now=HOUR_S + 10.001).runs
+    assert "r" in figures(opened, closed, line("run_open", 20, run="r"), now=HOUR_S + 10.001).runs
+
+
+def test_what_drains_a_lane_is_about_no_run() -> None:
+    """A lane event that names a run neither begins it nor keeps it."""
+    assert figures(line("lane_drain", 0, lane="free", run="r"), now=1).runs == {}
+
+
+def test_a_task_that_came_back_is_not_completed() -> None:
+    """What remains counts tasks whose newest life is complete; the rate counts every completion."""
+    done = (line("complete", 50, run="r"), line("complete", 60, run="r", task_id="u"))
+    again = line("enqueue", 70, run="r", task_id="u")
+    assert run(OPENED, *done, again, now=100).projected_slack_s == pytest.approx(10_000 - 100 - 3 * 100 / 2)
+
+
+def test_a_job_that_does_not_say_when_is_done_but_has_no_rate() -> None:
+    """An attempt without `ts_ms` is no completion of the last hour."""
+    jobs = (attempt(0, run="r", ts_ms=None), attempt(50, run="r", job_id="k"))
+    assert run(OPENED, *jobs, now=100).projected_slack_s == pytest.approx(10_000 - 100 - 2 * 100 / 1)
