@@ -1,6 +1,6 @@
 """What is bounded: lives kept, lanes, runs, remembered lines."""
 
-from folding import T0_MS, attempt, event, fold, life, look, watched
+from tests.state.folding import T0_MS, attempt, event, fold, life, look, watched
 
 from preempt_exporter.settings import LaneSettings
 from preempt_exporter.state import repeats

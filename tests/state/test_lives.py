@@ -1,7 +1,7 @@
 """How lines move a life: ledger.md section 1, sentence by sentence."""
 
 import pytest
-from folding import T0_MS, event, fold, life, look, rows, watched
+from tests.state.folding import T0_MS, event, fold, life, look, rows, watched
 
 from preempt_exporter.settings import TaskDefaults
 
