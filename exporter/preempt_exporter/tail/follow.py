@@ -93,7 +93,7 @@ class Tail:
 
     def folders(self) -> list[str]:
         """The folders whose changes matter, existing or not: what a watch has to cover."""
-        return self._folders.paths()
+        return [*self._folders.paths(), *self._around.link_targets]
 
     def _refresh_folders(self, changed: Collection[str], looks: int, *, full: bool) -> bool:
         """Whether any folder's names changed."""

@@ -131,7 +131,7 @@ class LedgerTail:
             track.dirty = True
         if track.path != path or track.seat != seat:
             track.path, track.seat = path, seat
-            track.real_path = os.path.realpath(path)
+            track.real_path = self._around.real_path(path)
         track.note(found, now_s)
 
     def _take_in(self, key: Key, path: str, seat: Seat, found: os.stat_result, now_s: float) -> None:
@@ -149,7 +149,7 @@ class LedgerTail:
             self._sit(track, path, seat, found, now_s)
         else:
             track = Track(path, key, seat, now_s)
-            track.real_path = os.path.realpath(path)
+            track.real_path = self._around.real_path(path)
             track.note(found, now_s)
             self.tracks.append(track)
         self._odd_files.discard(path)

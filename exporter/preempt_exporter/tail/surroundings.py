@@ -1,5 +1,6 @@
 """What the files of all ledgers share: the clock, the file system, the counters, and the budget of descriptors."""
 
+import os
 from collections import OrderedDict
 
 from preempt_exporter.clock import Clock
@@ -28,6 +29,7 @@ class Surroundings:
         self.stats = TailStats()
         self.notices: list[Notice] = []
         self.owners: dict[Key, object] = {}
+        self.link_targets: set[str] = set()
         self._open_file = open_file
         self._max_open_files = max_open_files
         self._open: OrderedDict[Track, None] = OrderedDict()
@@ -35,6 +37,13 @@ class Surroundings:
     def now_s(self) -> float:
         """Monotonic seconds."""
         return self.clock.monotonic_s()
+
+    def real_path(self, path: str) -> str:
+        """`path` without symbolic links; the folder that a link leads to is one to watch."""
+        real = os.path.realpath(path)
+        if os.path.basename(real) != os.path.basename(path):
+            self.link_targets.add(os.path.dirname(real))
+        return real
 
     def say(self, notice: Notice) -> None:
         """Keep a notice until it is fetched; beyond a thousand the newest are dropped."""
