@@ -72,14 +72,10 @@ def life(state: Watched, task_id: str = "t", run: str | None = None) -> Life:
 def look(state: Watched, now_ms: int, thresholds: Thresholds | None = None) -> Survey:
     """A survey at `T0_MS + now_ms`."""
     thresholds = thresholds or Thresholds()
-    return survey(
-        state.figures, state.tasks, thresholds, LaneMeasurements(state.lanes, thresholds), T0_MS + now_ms
-    )
+    return survey(state.figures, state.tasks, thresholds, LaneMeasurements(state.lanes, thresholds), T0_MS + now_ms)
 
 
 def rows(state: Watched, now_ms: int, thresholds: Thresholds | None = None) -> list[TaskRow]:
     """Task rows at `T0_MS + now_ms`."""
     thresholds = thresholds or Thresholds()
-    return task_rows(
-        state.figures, state.tasks, thresholds, LaneMeasurements(state.lanes, thresholds), T0_MS + now_ms
-    )
+    return task_rows(state.figures, state.tasks, thresholds, LaneMeasurements(state.lanes, thresholds), T0_MS + now_ms)

@@ -8,7 +8,7 @@ from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.metrics.families import FAMILIES
 from preempt_exporter.metrics.lane_samples import lane_samples
 from preempt_exporter.metrics.run_samples import run_samples
-from preempt_exporter.metrics.series_choice import SeriesChoice, SeriesMode
+from preempt_exporter.metrics.series_choice import SeriesChoice
 from preempt_exporter.metrics.task_samples import TaskSamples
 from preempt_exporter.metrics.text import framed
 from preempt_exporter.state.rates import LaneMeasurements
@@ -51,7 +51,7 @@ class RealExporter:
         figures, thresholds = self.watched.figures, self.settings.thresholds
         measurements = LaneMeasurements(self.settings.lane, thresholds)
         seen = survey(figures, self.settings.task, thresholds, measurements, now_ms)
-        live, lingering = SeriesChoice(SeriesMode.parse(self.settings.task.series), thresholds).choose(seen)
+        live, lingering = SeriesChoice(self.settings.task.series_of_worst, thresholds).choose(seen)
         lines = {
             **TaskSamples().samples(live, lingering, figures.lanes),
             **lane_samples(figures, seen, measurements),

@@ -1,9 +1,8 @@
 """What is bounded: lives kept, lanes, runs, remembered lines."""
 
-from tests.state.folding import T0_MS, attempt, event, fold, life, look, watched
-
 from preempt_exporter.settings import LaneSettings
 from preempt_exporter.state import repeats
+from tests.state.folding import T0_MS, attempt, event, fold, life, look, watched
 
 
 def test_ended_lives_make_room_first_and_silently() -> None:
@@ -45,7 +44,15 @@ def test_runs_beyond_the_hundredth_share_counters_that_never_fall() -> None:
     """Also when one of them leaves."""
     state = watched()
     lines = [
-        {"event": "commit", "run": f"r{i}", "shard": "0", "epoch": 0, "ts_ms": T0_MS, "tokens": 1, "artifact_digest": "d"}
+        {
+            "event": "commit",
+            "run": f"r{i}",
+            "shard": "0",
+            "epoch": 0,
+            "ts_ms": T0_MS,
+            "tokens": 1,
+            "artifact_digest": "d",
+        }
         for i in range(130)
     ]
     fold(state, *lines, now_ms=0)

@@ -1,9 +1,9 @@
 """How lines move a life: ledger.md section 1, sentence by sentence."""
 
 import pytest
-from tests.state.folding import T0_MS, event, fold, life, look, rows, watched
 
 from preempt_exporter.settings import TaskDefaults
+from tests.state.folding import T0_MS, event, fold, life, look, rows, watched
 
 
 def test_an_enqueue_begins_a_queued_life() -> None:
@@ -31,7 +31,7 @@ def test_any_line_of_an_unknown_task_begins_a_life(name: str, begun: str) -> Non
 
 
 def test_the_enqueue_moment_given_wins_over_the_derived_one() -> None:
-    """`enqueued_ms` the earliest given; else `ts_ms - queue_age_ms` of the first that has it; else the first `ts_ms`."""
+    """The earliest given; else `ts_ms - queue_age_ms` of the first line that has it; else the first `ts_ms`."""
     state = fold(watched(), event("heartbeat", 50))
     assert life(state).enqueued_ms == T0_MS + 50
     fold(state, event("admit", 60, queue_age_ms=40))

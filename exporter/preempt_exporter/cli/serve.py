@@ -15,7 +15,7 @@ from preempt_exporter.pipeline.reader import Reader
 from preempt_exporter.pipeline.snapshot import SnapshotKeeper
 from preempt_exporter.state.watched import Watched
 from preempt_exporter.tail.follow import Tail
-from preempt_exporter.tail.watch import Watcher
+from preempt_exporter.tail.watch import Watch
 from preempt_exporter.web.serve import serve
 from preempt_exporter.web.settings import WebSettings
 
@@ -61,8 +61,8 @@ def _serve(config: Config, patterns: list[str], snapshots: SnapshotKeeper | None
     kept = snapshots.load() if snapshots is not None else None
     watched = Watched(config.tasks(), config.lane_settings(), kept.figures if kept else None)
     tail = Tail(patterns, clock=clock, positions=kept.positions if kept else None)
-    watcher = Watcher(tail, mode=config.values["watch"], clock=clock)
-    reader = Reader(tail, watcher, watched, snapshots, clock, kept.tail_counts if kept else None)
+    watch = Watch(clock=clock, mode=config.values["watch"])
+    reader = Reader(tail, watch, watched, snapshots, clock, kept.tail_counts if kept else None)
     exposition = WatchedExposition(reader, config.thresholds(), __version__, clock)
     settings = WebSettings(
         listen_addresses=config.values["web.listen-address"],
@@ -85,6 +85,7 @@ def _serve(config: Config, patterns: list[str], snapshots: SnapshotKeeper | None
         serve(exposition, settings, stop=stop, on_listening=lambda urls: _start(thread, urls), clock=clock)
     finally:
         stop.set()
+        reader.wake()
         if thread.ident is not None:
             thread.join(STOP_PATIENCE_S)
     return 1 if broken else 0

@@ -13,14 +13,18 @@ from preempt_exporter.pipeline.line_errors import LineErrorLog
 from preempt_exporter.pipeline.snapshot import Snapshot, SnapshotKeeper, TailCounts
 from preempt_exporter.state.watched import Watched
 from preempt_exporter.tail.follow import Tail
-from preempt_exporter.tail.watch import Watcher
+from preempt_exporter.tail.positions import FileState
+from preempt_exporter.tail.watch import Watch
 
 log = logging.getLogger("preempt_exporter")
+
+LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 READ_BYTES = 1 << 23
 """How much is read between two looks at what else there is to do."""
 
 IDLE_WAIT_S = 1.0
+FILES_TOLD = 50
 EXPIRE_EVERY_S = 10.0
 STALLED_S = 5.0
 """A reader that has not looked for so long is behind, whatever the file sizes were then."""
@@ -32,7 +36,7 @@ class Reader:
     def __init__(
         self,
         tail: Tail,
-        watcher: Watcher,
+        watch: Watch,
         watched: Watched,
         snapshots: SnapshotKeeper | None,
         clock: Clock,
@@ -42,7 +46,7 @@ class Reader:
         self.lock = threading.Lock()
         self.watched = watched
         self._tail = tail
-        self._watcher = watcher
+        self._watch = watch
         self._snapshots = snapshots
         self._clock = clock
         self._counts_before = counts_before or TailCounts()
@@ -51,32 +55,40 @@ class Reader:
         self._ready = False
         self._reading = self._look_at_reading()
         self._looked_s = clock.monotonic_s()
+        self._files: list[FileState] = []
 
     def run(self, stop: threading.Event) -> None:
-        """Read and fold until `stop` is set, then put the state on disk once more."""
-        with self._watcher:
+        """Read and fold until `stop` is set (and `wake` called), then put the state on disk once more."""
+        try:
             while not stop.is_set():
-                if not self.step():
-                    self._watcher.wait(IDLE_WAIT_S)
-        self._write_snapshot()
+                self.step()
+                if not self._tail.has_more():
+                    self._watch.wait(IDLE_WAIT_S)
+            self._write_snapshot()
+        finally:
+            self._watch.close()
+            self._tail.close()
 
-    def step(self) -> bool:
-        """Look at the files once and fold what is there; whether there was anything."""
-        self._tail.scan()
-        read_any = False
+    def wake(self) -> None:
+        """Make `run` look at once; from any thread."""
+        self._watch.wake()
+
+    def step(self) -> None:
+        """Look at the files once and fold what is there."""
+        self._tail.scan(self._watch.take_changed())
+        self._watch.cover(self._tail.folders())
         for chunk in self._tail.read(READ_BYTES):
-            read_any = True
             self._fold(chunk)
-        for notice in self._tail.take_notices() + self._watcher.take_notices():
-            log.log(notice.level, "%s: %s", notice.path, notice.message)
+        for notice in self._tail.take_notices() + self._watch.take_notices():
+            log.log(LEVELS[notice.level], "%s: %s", notice.path, notice.message)
         if not self._ready and self._tail.caught_up():
             self._ready = True
             log.info("caught up: %d lines read", self.watched.figures.counts.lines)
         self._do_what_is_due()
         with self.lock:
             self._reading = self._look_at_reading()
+            self._files = self._tail.files(FILES_TOLD)
             self._looked_s = self._clock.monotonic_s()
-        return read_any
 
     def is_ready(self) -> bool:
         """Whether every readable file has been read to the size it had at the start."""
@@ -88,6 +100,10 @@ class Reader:
         if self._reading.lag_bytes or since_s > STALLED_S:
             return replace(self._reading, lag_s=self._reading.lag_s + since_s)
         return self._reading
+
+    def files(self) -> list[FileState]:
+        """The files that are furthest behind or cannot be read, as of the last look."""
+        return self._files
 
     def _look_at_reading(self) -> Reading:
         stats = self._tail.stats

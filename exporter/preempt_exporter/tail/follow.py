@@ -1,5 +1,6 @@
 """The tail: whole lines of every ledger that the arguments mean, each exactly once, pulled by one thread."""
 
+import heapq
 import os
 from collections.abc import Collection, Iterator, Sequence
 
@@ -8,7 +9,7 @@ from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.tail.folders import Folders, ListFolder, list_entries
 from preempt_exporter.tail.ledger_tail import Budget, LedgerTail
 from preempt_exporter.tail.ledgers import LedgerFiles, covers, find_ledgers
-from preempt_exporter.tail.positions import LedgerPositions, Notice, Positions, TailStats
+from preempt_exporter.tail.positions import FileState, LedgerPositions, Notice, Positions, TailStats
 from preempt_exporter.tail.source import OpenFile, open_regular
 from preempt_exporter.tail.surroundings import Surroundings
 from preempt_exporter.tail.track import Track
@@ -246,6 +247,12 @@ class Tail:
         oldest_s = min((track.unread_since_s for track in tracks if track.unread_since_s is not None), default=now_s)
         stats.lag_seconds = max(now_s - oldest_s, 0.0)
         return stats
+
+    def files(self, limit: int) -> list[FileState]:
+        """The followed files, at most `limit`: those that cannot be read and those furthest behind first."""
+        tracks = (track for ledger in self._ledgers.values() for track in ledger.tracks)
+        worst = heapq.nlargest(limit, tracks, key=lambda track: (track.unreadable is not None, track.lag_bytes))
+        return [FileState(track.path, track.lag_bytes, track.unreadable) for track in worst]
 
     def take_notices(self) -> list[Notice]:
         """What happened since the last call and deserves a line in the log."""

@@ -79,6 +79,14 @@ class TailStats(Struct, kw_only=True):
     """Room for unprivileged users, the least over the ledgers' file systems; None while no folder exists."""
 
 
+class FileState(Struct, frozen=True):
+    """One file that is followed: how far behind, and why it cannot be read where it cannot."""
+
+    path: str
+    lag_bytes: int
+    error: str | None = None
+
+
 class Notice(Struct, frozen=True):
     """A problem or a change worth one line in the log; the reader of notices limits their rate."""
 
