@@ -25,7 +25,7 @@ test: $(VENV)/.dev test-tools ## Install what the tests need and run all of them
 	$(BIN)/pytest -n 2 --dist loadfile -m "not soak"
 
 soak: $(VENV)/.dev test-tools ## The long runs
-	$(BIN)/pytest -m soak
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m soak
 
 bench: $(VENV)/.dev test-tools ## Measure, side by side with peers, and print ratios
 	$(BIN)/python bench/run.py
