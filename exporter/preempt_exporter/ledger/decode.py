@@ -1,7 +1,7 @@
 """From whole lines of bytes to records, at the speed of msgspec and with the exactness of `exact`.
 
 Three ways through, each refusing what it cannot judge and handing it to the next: a piece of ledger in one call, where
-cheap counts prove that every line is one object; line by line; and `exact.read_exactly`, field by field.
+a cheap look proves that every line is one object; line by line; and `exact.read_exactly`, field by field.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,11 +14,15 @@ from msgspec import Struct, inspect
 from preempt_exporter.ledger.bad_line import LINE_ERROR_REASONS, BadLine
 from preempt_exporter.ledger.exact import BLANK_BYTES, MAX_NESTING, read_exactly
 from preempt_exporter.ledger.records import EVENT_TYPES, MAX_LINE_BYTES, Attempt, Event, Record
+from preempt_exporter.ledger.tolerant import read_attempt_tolerantly, read_event_tolerantly
 
 __all__ = ["LINE_ERROR_REASONS", "BadLine", "Decoded", "decode_chunk", "decode_line"]
 
 PIECE_BYTES = 1 << 17
 """How much is decoded in one call: a bad line sends no more than this down the slower way."""
+
+PATIENCE_LINES = 8
+"""How many lines of a piece are rescued by the exact reader before the rest of the piece is read tolerantly."""
 
 BOM: Final = b"\xef\xbb\xbf"
 
@@ -113,9 +117,9 @@ def _decode_one_by_one(piece: bytes, offset: int, first_line: int, records: list
     `offset` and `first_line` place the piece in the data.
     """
     lines = piece.split(b"\n")
-    decoded: Iterator[Record] = map(call, _decoders(piece, lines), lines)
-    index = 0
-    placed = 0
+    decoders = _decoders(piece, lines)
+    decoded: Iterator[Record] = map(call, decoders, lines)
+    index = placed = rescued = 0
     while index < len(lines):
         before = len(records)
         try:
@@ -133,7 +137,11 @@ def _decode_one_by_one(piece: bytes, offset: int, first_line: int, records: list
                 bad.append(BadLine(reason=judged.reason, detail=judged.detail, offset=offset, line=first_line + index))
             else:
                 records.append(judged)
+                rescued += 1
         index += 1
+        if rescued == PATIENCE_LINES:
+            # This writer spells its values otherwise; the iterator has not come to what changes here.
+            decoders[index:] = [_TOLERANT.get(decoder, decoder) for decoder in decoders[index:]]
     return len(lines) - 1
 
 
@@ -144,7 +152,7 @@ def _decoders(piece: bytes, lines: list[bytes]) -> list[LineDecoder]:
     """For each line the fastest decoder that is exact on it."""
     if not piece.isascii() or b"\\" in piece or len(piece) > MAX_LINE_BYTES:
         return [_decoder_for(line) for line in lines]
-    decoders: list[LineDecoder] = [_EVENTS.decode if b'"event"' in line else _ATTEMPTS.decode for line in lines]
+    decoders = [_event if b'"event"' in line else _attempt for line in lines]
     if max(map(len, lines)) > 2 * MAX_NESTING:  # each level opens and closes
         for index, line in enumerate(lines):
             if line.count(b"{") + line.count(b"[") > MAX_NESTING:
@@ -157,10 +165,15 @@ def _decoder_for(line: bytes) -> LineDecoder:
         return _undecided
     escaped = b"\\" in line
     if b'"event"' in line:
-        return _guarded_event if escaped or not line.isascii() else _EVENTS.decode
+        return _guarded_event if escaped or not line.isascii() else _event
     if escaped:
         return _undecided  # the key `event` itself may be spelt with escapes
-    return _ATTEMPTS.decode if line.isascii() else _guarded_attempt
+    return _attempt if line.isascii() else _guarded_attempt
+
+
+_event: Final[LineDecoder] = _EVENTS.decode
+_attempt: Final[LineDecoder] = _ATTEMPTS.decode
+_TOLERANT: Final = {_event: read_event_tolerantly, _attempt: read_attempt_tolerantly}
 
 
 def _undecided(_line: bytes) -> Record:
