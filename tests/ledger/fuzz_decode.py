@@ -52,6 +52,38 @@ def read_one_chunk(data: bytes) -> None:
         assert decode.decode_line(encode_line(record)) == record
 
 
+SHORT_LINES = [
+    b'{"event":"mode","mode":"normal"}',
+    b'{"event":"run_stop","run":"r"}',
+    b'{"event":"run_close","run":7,"by":""}',
+    b'{"event":"lane_resume","lane":"\xc3\xa9"}',
+]
+WORDS = [
+    *SHORT_LINES,
+    *(b'"%s":' % name.encode() for name in ["event", *FIELD_NAMES]),
+    *(
+        b"\n",
+        b"\n\n",
+        b"\r\n",
+        b"}{",
+        b"}\n{",
+        b",\n",
+        b"{}",
+        b"[]",
+        b"\0",
+        b"\xef\xbb\xbf",
+        b"\xff",
+        b"\\",
+        b"\\ud800",
+    ),
+    *(b"\\u0065", b"null", b"true", b"NaN", b"1.0", b"1e400", b"-1", b"9007199254740993", b'""'),
+]
+
+
+def _escaped(word: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in word)
+
+
 def main() -> None:
     """Fuzz from the lines that the tests know, with the ledger's own words as a dictionary."""
     with tempfile.TemporaryDirectory() as folder:
@@ -59,8 +91,10 @@ def main() -> None:
         corpus.mkdir()
         for number, line in enumerate([ATTEMPT, *(line for _, line in BAD_LINES if len(line) < 5000)]):
             (corpus / str(number)).write_bytes(b"\x0f" + line + b"\n" + ATTEMPT + b"\n")
+        for number, line in enumerate(SHORT_LINES):
+            (corpus / f"short-{number}").write_bytes(b"\x03" + line + b"\n")
         words = Path(folder, "words")
-        words.write_text("".join(f'"\\"{name}\\":"\n' for name in ["event", *FIELD_NAMES]), encoding="utf-8")
+        words.write_text("".join(f'"{_escaped(word)}"\n' for word in WORDS), encoding="ascii")
         atheris.Setup([sys.argv[0], f"-dict={words}", "-max_len=4096", *sys.argv[1:], str(corpus)], read_one_chunk)
         atheris.Fuzz()
 
