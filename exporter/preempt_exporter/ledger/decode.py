@@ -4,6 +4,7 @@ Three ways through, each refusing what it cannot judge and handing it to the nex
 a cheap look proves that every line is one object; line by line; and `exact.read_exactly`, field by field.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from operator import call
 from typing import Final
@@ -13,7 +14,7 @@ from msgspec import Struct, inspect
 
 from preempt_exporter.ledger.bad_line import LINE_ERROR_REASONS, BadLine
 from preempt_exporter.ledger.exact import BLANK_BYTES, MAX_NESTING, read_exactly
-from preempt_exporter.ledger.records import EVENT_TYPES, MAX_LINE_BYTES, Attempt, Event, Record
+from preempt_exporter.ledger.records import EVENT_TYPES, MAX_LANE_BYTES, MAX_LINE_BYTES, Attempt, Event, Record
 from preempt_exporter.ledger.tolerant import read_attempt_tolerantly, read_event_tolerantly
 
 __all__ = ["LINE_ERROR_REASONS", "BadLine", "Decoded", "decode_chunk", "decode_line"]
@@ -85,6 +86,7 @@ _EVENTS: Final = msgspec.json.Decoder(Event)
 _ATTEMPTS: Final = msgspec.json.Decoder(Attempt)
 
 
+_LONG_STRING: Final = re.compile(rb'"[^"]{%d}' % (MAX_LANE_BYTES + 1))
 _NOT_IN_SKELETON: Final = bytes(byte for byte in range(256) if byte not in b"{}[\n")
 
 
@@ -94,10 +96,10 @@ def _decode_together(piece: bytes) -> "list[Event] | list[Attempt] | None":
     msgspec does not mind two objects on one line, or one over two. So the piece, stripped of all but braces, square
     brackets and newlines, has to be one empty object per line, for as many lines as objects were found. Then no brace
     stands inside a string, or there were fewer objects than braces; nothing is nested; and each line holds exactly one
-    object from its beginning to its end. Where all is ASCII and nothing is escaped, characters are bytes, so that the
-    types' own length limits hold, and the key `event` is spelt in one way only.
+    object from its beginning to its end. Where nothing is escaped the key `event` is spelt in one way only. Where all
+    is ASCII, or no string longer than a lane may be, the types' length limits, which count characters, hold in bytes.
     """
-    if not piece.isascii() or b"\\" in piece or len(piece) > MAX_LINE_BYTES:
+    if b"\\" in piece or len(piece) > MAX_LINE_BYTES or not (piece.isascii() or _LONG_STRING.search(piece) is None):
         return None
     decoder: msgspec.json.Decoder[Event] | msgspec.json.Decoder[Attempt]
     decoder = _EVENTS if b'"event"' in piece else _ATTEMPTS
@@ -166,9 +168,9 @@ def _decoder_for(line: bytes) -> LineDecoder:
     escaped = b"\\" in line
     if b'"event"' in line:
         return _guarded_event if escaped or not line.isascii() else _event
-    if escaped:
-        return _undecided  # the key `event` itself may be spelt with escapes
-    return _attempt if line.isascii() else _guarded_attempt
+    if b"\\u006" in line or b"\\u007" in line:
+        return _undecided  # the letters of the key `event` may be spelt so
+    return _guarded_attempt if escaped or not line.isascii() else _attempt
 
 
 _event: Final[LineDecoder] = _EVENTS.decode
