@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from measure import Result, ratio_in_turn, seconds_of, wall_seconds_of_command
 
+from measure import Result, ratio_in_turn, seconds_of, wall_seconds_of_command
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.ledger.records import Event

@@ -3,9 +3,9 @@
 import os
 import resource
 from collections.abc import Iterator
+from pathlib import Path
 
 from measure import Result
-
 from preempt_exporter.ledger.records import Admit, Complete, Enqueue, Record
 from preempt_exporter.settings import LaneSettings, TaskSettings
 from preempt_exporter.state.watched import Watched
@@ -42,8 +42,7 @@ def flat_over_finished_tasks() -> Result:
 
 def resident_bytes() -> int:
     """What this process holds in memory now."""
-    with open("/proc/self/statm", encoding="ascii") as statm:
-        return int(statm.read().split()[1]) * resource.getpagesize()
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
 
 
 if __name__ == "__main__":

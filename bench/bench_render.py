@@ -1,9 +1,9 @@
 """Rendering 10,000 live tasks against prometheus_client's `generate_latest` of the same families and values."""
 
-from measure import Result, ratio_in_turn, seconds_of
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from measure import Result, ratio_in_turn, seconds_of
 from preempt_exporter.ledger.records import Admit, Checkpoint, Enqueue
 from preempt_exporter.metrics.scrape import Scrape
 from preempt_exporter.metrics.self_samples import Reading

@@ -71,8 +71,7 @@ class Watched:
                 run_name = record.run
                 run = runs.get(run_name) or figures.run(run_name, now_ms)
                 lives = run.lives
-            if moment_ms > run.last_ms:
-                run.last_ms = moment_ms
+            run.last_ms = max(run.last_ms, moment_ms)
             life = lives.get(record.task_id)
             if life is None:
                 run.touch(moment_ms)
