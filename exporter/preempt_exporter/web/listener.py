@@ -1,7 +1,7 @@
 """Accepts clients, keeps their number and their slowness within bounds, and lets them finish when we stop.
 
-The bound is kept by closing the connection that has waited longest for its client, never by turning away the new one:
-the new one may be the scrape.
+The bound is kept by closing the connection that is nearest to the end of our patience, never by turning away the new
+one: the new one may be the scrape.
 """
 
 import asyncio
@@ -45,6 +45,7 @@ class Listener:
         self._clock = clock
         self._state = ServerState()
         self._visits: set[Visit] = set()
+        self._accepted = 0
         self._loops: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -91,33 +92,37 @@ class Listener:
         protocol = HttpProtocol(
             self._config, self._state, refuses=self._refuses, on_lost=lambda: self._visits.discard(visit)
         )
-        visit = Visit(protocol, now_s=self._clock.monotonic_s())
+        self._accepted += 1
+        visit = Visit(protocol, number=self._accepted, now_s=self._clock.monotonic_s())
         self._visits.add(visit)
-        visit.arrival = asyncio.create_task(self._shake_hands(visit, client))
+        visit.arrival = asyncio.create_task(self._shake_hands(protocol, client))
+        visit.arrival.add_done_callback(lambda arrival: self._arrived(visit, client, arrival))
 
-    async def _shake_hands(self, visit: Visit, client: socket.socket) -> None:
+    async def _shake_hands(self, protocol: HttpProtocol, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         tls = self._tls()
-        try:
-            if tls is None:
-                await loop.connect_accepted_socket(lambda: visit.protocol, client)
-            else:
-                await loop.connect_accepted_socket(
-                    lambda: visit.protocol,
-                    client,
-                    ssl=tls,
-                    ssl_handshake_timeout=self._patience.handshake_s,
-                    ssl_shutdown_timeout=self._patience.close_s,
-                )
-        except (OSError, asyncio.CancelledError):
-            # Nobody is there to be told: strangers probe, clients hang up, handshakes fail or take too long.
+        if tls is None:
+            await loop.connect_accepted_socket(lambda: protocol, client)
+        else:
+            await loop.connect_accepted_socket(
+                lambda: protocol,
+                client,
+                ssl=tls,
+                ssl_handshake_timeout=self._patience.handshake_s,
+                ssl_shutdown_timeout=self._patience.close_s,
+            )
+
+    def _arrived(self, visit: Visit, client: socket.socket, arrival: asyncio.Task[None]) -> None:
+        # Nobody is to be told of a failure: strangers probe, clients hang up, handshakes fail or take too long. Here
+        # and not in the task, because a task that is cancelled before its first step never comes to clean up.
+        if arrival.cancelled() or arrival.exception() is not None:
             client.close()
             self._visits.discard(visit)
 
     def _make_room(self) -> None:
         now_s = self._clock.monotonic_s()
         if self._visits:
-            worst = min(self._visits, key=lambda visit: visit.observe(now_s))
+            worst = max(self._visits, key=lambda visit: (visit.spent_patience(now_s, self._patience), -visit.number))
             worst.cut()
             self._visits.discard(worst)
 
@@ -127,7 +132,7 @@ class Listener:
             self._set_date()
             now_s = self._clock.monotonic_s()
             for visit in list(self._visits):
-                if visit.is_overdue(now_s, self._patience):
+                if visit.spent_patience(now_s, self._patience) > 1:
                     visit.cut()
 
     def _set_date(self) -> None:
