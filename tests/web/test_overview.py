@@ -18,6 +18,14 @@ def shown(answer: dict[str, object]) -> list[str]:
     return [shown_task["task_id"] for shown_task in tasks]
 
 
+def test_a_window_is_cut_from_the_middle() -> None:
+    """Offset and limit together give the rows that are in view."""
+    answer = json.loads(overview(FakeExposition(), offset=3, limit=2))
+    assert shown(answer) == ["task-3", "task-4"]
+    assert answer["tasks_offset"] == 3
+    assert shown(json.loads(overview(FakeExposition(), offset=99, limit=2))) == []
+
+
 def test_totals_cover_every_task_and_the_list_is_cut() -> None:
     """A limit shortens the list from the end that matters least, and no total."""
     exposition = FakeExposition()
