@@ -6,6 +6,7 @@ one: the new one may be the scrape.
 
 import asyncio
 import contextlib
+import resource
 import socket
 import ssl
 from collections.abc import Callable
@@ -19,8 +20,9 @@ from preempt_exporter.web.connection import HttpProtocol, Visit
 from preempt_exporter.web.settings import Patience
 
 SWEEP_S = 0.25
-ACCEPT_PAUSE_S = 0.1
-"""After the system refused a connection: no descriptors or no memory."""
+ACCEPT_PAUSE_S = 0.01
+"""After the system refused a connection (no descriptors, no memory) and one was closed to make room."""
+FEWEST_CONNECTIONS = 8
 
 
 class Listener:
@@ -46,6 +48,7 @@ class Listener:
         self._state = ServerState()
         self._visits: set[Visit] = set()
         self._accepted = 0
+        self._most_connections = _affordable(patience.connections)
         self._loops: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -82,7 +85,7 @@ class Listener:
                 self._make_room()
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
-            if len(self._visits) >= self._patience.connections:
+            if len(self._visits) >= self._most_connections:
                 self._make_room()
             self._welcome(client)
             # A full backlog is accepted without ever waiting: let the requests have their turn.
@@ -138,3 +141,11 @@ class Listener:
     def _set_date(self) -> None:
         now_s = self._clock.now_ms() / 1000
         self._state.default_headers = [(b"date", formatdate(now_s, usegmt=True).encode("ascii"))]
+
+
+def _affordable(connections: int) -> int:
+    """At most `connections`, and no more than half of the descriptors that this process may have: ledgers need some."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return connections
+    return max(FEWEST_CONNECTIONS, min(connections, most // 2))

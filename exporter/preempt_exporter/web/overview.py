@@ -46,9 +46,9 @@ LIVE_STATES = frozenset({"queued", "running", "preempted"})
 
 
 def overview(exposition: Exposition, *, offset: int = 0, limit: int | None = None, match: str = "") -> bytes:
-    """Ask `exposition` everything; list `limit` tasks from `offset` on, of those whose id, run, lane or state contains `match`.
+    """Ask `exposition` everything; list `limit` tasks from `offset` on.
 
-    Totals cover every task, in the list or not. Letter case does not matter.
+    Only tasks whose id, run, lane or state contains `match`, in whatever case, are listed; totals cover every task.
     """
     tasks_json = exposition.tasks()
     tasks = _decode_raw(tasks_json)

@@ -123,7 +123,9 @@ class Routes:
         offset = _number(request, "offset") or 0
         match = request.query_params.get("match", "")
         return await self._json(
-            request, ("overview", offset, limit, match), lambda: overview(self._exposition, offset=offset, limit=limit, match=match)
+            request,
+            ("overview", offset, limit, match),
+            lambda: overview(self._exposition, offset=offset, limit=limit, match=match),
         )
 
     async def _json(self, request: Request, question: object, work: Callable[[], bytes]) -> ASGIApp:

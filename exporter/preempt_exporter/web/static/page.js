@@ -7,27 +7,30 @@ const SLICE = 200;
 const OVERSCAN = 6;
 const MAX_FILES = 50;
 const LIVE = new Set(["queued", "running", "preempted"]);
-const STATE_TONE = { running: "good", queued: "quiet", preempted: "warn", rejected: "bad", drained: "bad", abandoned: "bad", complete: "quiet" };
 
-const ACTIONS = {
-  reject_enqueue: ["Admit no new task to this lane; what was admitted goes on.", "lane"],
-  drain_and_reject: ["Drain the lane: what is in flight finishes, nothing is replayed.", "lane"],
-  abandon_lane: ["Leave the lane: the router does not choose it until it is resumed.", "lane"],
-  route_to_paid: ["Send new jobs of this lane to the paid lane.", "lane"],
-  reclaim_lease: ["Declare the silent worker lost, so that the work is dispatched again.", "lane run"],
-  stop_run: ["Stop the run: it grants nothing more.", "run"],
-  fix_idempotency: ["For a person: make the work idempotent; the runbook says how.", ""],
-  inspect_ledger: ["For a person: inspect the ledger; the runbook says how.", ""],
-  restart_exporter: ["For a person: restart the exporter; the runbook says how.", ""],
-};
-const REASONS = {
+// Maps, not objects: a ledger may well hold a state called "constructor".
+const STATE_TONE = new Map(Object.entries({ running: "good", queued: "quiet", preempted: "warn", rejected: "bad", drained: "bad", abandoned: "bad", complete: "quiet" }));
+const ENDED = new Map(Object.entries({ rejected: "Rejected", drained: "Drained", abandoned: "Abandoned: silent past its deadline", complete: "Complete" }));
+
+const ACTIONS = new Map(Object.entries({
+  reject_enqueue: ["Admit no new task to the lane.", "lane"],
+  drain_and_reject: ["Drain the lane and replay nothing.", "lane"],
+  abandon_lane: ["Leave the lane until it is resumed.", "lane"],
+  route_to_paid: ["Send new jobs to the paid lane.", "lane"],
+  reclaim_lease: ["Declare it lost, to dispatch it again.", "lane run"],
+  stop_run: ["Stop the run from granting more.", "run"],
+  fix_idempotency: ["For a person: make the work idempotent.", ""],
+  inspect_ledger: ["For a person: inspect the ledger.", ""],
+  restart_exporter: ["For a person: restart the exporter.", ""],
+}));
+const REASONS = new Map(Object.entries({
   slack_zero: "no slack was left",
   queue_age: "it had waited too long",
   preempt_budget: "it was preempted too often",
   restart_tokens: "restart tokens had eaten its budget",
   restart_cannot_finish: "a restart could not finish in time",
   drain_mode: "the lane was draining",
-};
+}));
 
 const byId = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
@@ -52,7 +55,7 @@ function shellWord(text) {
 }
 
 function command(task) {
-  const [, targets] = ACTIONS[task.next_action] ?? ["", ""];
+  const [, targets] = ACTIONS.get(task.next_action) ?? ["", ""];
   const words = ["preempt-exporter act", shellWord(task.next_action)];
   for (const target of ["lane", "run"]) {
     // The = keeps a name that begins with a dash from being read as a flag.
@@ -96,10 +99,10 @@ function slackWords(task) {
 }
 
 function doWords(task) {
-  if (task.next_action && task.next_action !== "none") return ACTIONS[task.next_action]?.[0] ?? `Do: ${visible(task.next_action)}.`;
-  const ended = { rejected: "Rejected", drained: "Drained", abandoned: "Abandoned: nothing was heard of it past its deadline", complete: "Complete" }[task.state];
+  if (task.next_action && task.next_action !== "none") return ACTIONS.get(task.next_action)?.[0] ?? `Do: ${visible(task.next_action)}.`;
+  const ended = ENDED.get(task.state);
   if (!ended) return "Nothing: hold.";
-  return task.reason ? `${ended}: ${REASONS[task.reason] ?? visible(task.reason)}.` : `${ended}.`;
+  return task.reason ? `${ended}: ${REASONS.get(task.reason) ?? visible(task.reason)}.` : `${ended}.`;
 }
 
 // ---- small pieces of DOM ------------------------------------------------------------------------------------------
@@ -214,7 +217,7 @@ function fillRow(parts, task, index) {
   say(parts.place, place);
   parts.place.title = place;
   say(parts.state, visible(task.state));
-  toned(parts.state, STATE_TONE[task.state] ?? "quiet");
+  toned(parts.state, STATE_TONE.get(task.state) ?? "quiet");
   say(parts.left, slackWords(task));
   toned(parts.left, mood);
   toned(parts.bar, mood);
