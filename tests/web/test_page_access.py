@@ -10,7 +10,16 @@ from preempt_exporter.web.routes import Routes
 from preempt_exporter.web.settings import PageAudience, WebSettings
 from preempt_exporter.web.shared_work import SharedWork
 
-CLOSED = ["/", "/page.js", "/page.css", "/api/v1/tasks", "/api/v1/lanes", "/api/v1/runs", "/api/v1/overview"]
+CLOSED = [
+    "/",
+    "/page.js",
+    "/words.js",
+    "/page.css",
+    "/api/v1/tasks",
+    "/api/v1/lanes",
+    "/api/v1/runs",
+    "/api/v1/overview",
+]
 OPEN = ["/metrics", "/-/healthy", "/-/ready"]
 
 

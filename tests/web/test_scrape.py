@@ -178,33 +178,6 @@ def test_slow_questions_do_not_delay_a_scrape(server: RunningServer, exposition:
             asker.join()
 
 
-def test_scrapes_that_wait_together_share_one_rendering(server: RunningServer, exposition: FakeExposition) -> None:
-    """Fifty clients at once cost a handful of renderings, and each gets a whole answer."""
-    gate = threading.Event()
-    before = exposition.renders
-
-    def wait() -> None:
-        gate.wait(DEADLINE_S)
-
-    exposition.before_render = wait
-    answers: list[bytes] = []
-    clients = [threading.Thread(target=lambda: answers.append(ask(server, "GET", "/metrics")[1])) for _ in range(50)]
-    try:
-        for client in clients:
-            client.start()
-        deadline = time.monotonic() + DEADLINE_S
-        while exposition.renders < before + 2 and time.monotonic() < deadline:
-            threading.Event().wait(0.01)
-    finally:
-        gate.set()
-        for client in clients:
-            client.join()
-        exposition.before_render = lambda: None
-    assert answers == [TEXT] * 50
-    # Two threads, one waiting question; a client that was late to connect may need one more.
-    assert exposition.renders - before < 10
-
-
 def test_two_servers_cannot_have_one_port(server: RunningServer) -> None:
     """The second is told so before it serves anything."""
     settings = WebSettings(listen_addresses=(f"127.0.0.1:{server.port}",))

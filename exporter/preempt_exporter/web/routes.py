@@ -35,6 +35,7 @@ PAGE_FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/words.js": ("words.js", "text/javascript; charset=utf-8"),
     "/page.svg": ("page.svg", "image/svg+xml"),
 }
 PAGE_HEADERS = {
