@@ -118,9 +118,10 @@ def request_from(op: str, run: str, shard: object, fields: Mapping[str, Any]) ->
     if isinstance(shard, int) and not isinstance(shard, bool):
         shard = str(shard)
     try:
-        return msgspec.convert({**fields, "op": op, "run": run, "shard": shard}, Request)
+        request: Request = msgspec.convert({**fields, "op": op, "run": run, "shard": shard}, Request)
     except msgspec.ValidationError as error:
         raise UsageError(f"{op}: {error}") from None
+    return request
 
 
 def check_name(what: str, name: str) -> None:

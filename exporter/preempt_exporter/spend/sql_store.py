@@ -1,4 +1,4 @@
-"""How a request becomes one transaction, the same for every SQL database; the databases differ in how they begin one."""
+"""How a request becomes one transaction: the same for every SQL database, which differ in how one begins."""
 
 import uuid
 from abc import ABC, abstractmethod
@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from msgspec.structs import replace
 
 from preempt_exporter.ledger.records import Record
-from preempt_exporter.spend.decide import decide, is_accepted, return_expired
+from preempt_exporter.spend.decide import decide
 from preempt_exporter.spend.parts import read_shard_name
 from preempt_exporter.spend.requests import Request
 from preempt_exporter.spend.rows import (
@@ -23,6 +23,8 @@ from preempt_exporter.spend.rows import (
     RunSummary,
 )
 from preempt_exporter.spend.run_changes import RunChange, change_run
+from preempt_exporter.spend.set_aside import return_expired
+from preempt_exporter.spend.settle import is_accepted
 from preempt_exporter.spend.statements import Rows
 from preempt_exporter.spend.store import NOTHING_OUTSIDE
 

@@ -59,13 +59,16 @@ SCHEMA = (
 """All but the outbox table, whose self-numbering column the two databases spell differently."""
 
 _RUN = f"SELECT {RUN_COLUMNS} FROM spend_runs WHERE run = ?"
-_NEW_RUN = f"INSERT INTO spend_runs ({RUN_COLUMNS}) VALUES (?, 'unopened', 0, NULL, NULL, 0, 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING"
+_NEW_RUN = f"""INSERT INTO spend_runs ({RUN_COLUMNS})
+    VALUES (?, 'unopened', 0, NULL, NULL, 0, 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING"""
 _KEEP_RUN = """UPDATE spend_runs SET phase = ?, stopped = ?, budget_tokens = ?, cases_per_shard = ?, charge_burned = ?,
     committed_tokens = ?, reserved_tokens = ?, burned_tokens = ?, charged_burned_tokens = ?, version = ?
     WHERE run = ?"""
 _HIGHEST = f"SELECT {EPOCH_COLUMNS} FROM spend_epochs WHERE run = ? AND shard = ? ORDER BY epoch DESC LIMIT 1"
 _EPOCH = f"SELECT {EPOCH_COLUMNS} FROM spend_epochs WHERE run = ? AND shard = ? AND epoch = ?"
-_BLOCKING = f"SELECT {EPOCH_COLUMNS} FROM spend_epochs WHERE run = ? AND base = ? AND state IN ('reserved', 'committed')"
+_BLOCKING = (
+    f"SELECT {EPOCH_COLUMNS} FROM spend_epochs WHERE run = ? AND base = ? AND state IN ('reserved', 'committed')"
+)
 _EXPIRED = f"""SELECT {EPOCH_COLUMNS} FROM spend_epochs WHERE run = ? AND state = 'reserved' AND lease_expires_ms <= ?
     ORDER BY lease_expires_ms, shard"""
 _ACCEPTED = f"SELECT {EPOCH_COLUMNS} FROM spend_epochs WHERE run = ? AND state = 'committed'"
@@ -74,14 +77,14 @@ _KEEP_EPOCH = f"""INSERT INTO spend_epochs ({EPOCH_COLUMNS}, base) VALUES (?, ?,
     lease_expires_ms = excluded.lease_expires_ms, checkpoint_tokens = excluded.checkpoint_tokens,
     artifact_digest = excluded.artifact_digest"""
 _CHECKPOINTS = f"SELECT {CHECKPOINT_COLUMNS} FROM spend_checkpoints WHERE run = ? AND shard = ? ORDER BY sequence DESC"
-_KEEP_CHECKPOINT = (
-    f"INSERT INTO spend_checkpoints (run, shard, {CHECKPOINT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_KEEP_CHECKPOINT = f"INSERT INTO spend_checkpoints (run, shard, {CHECKPOINT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _PRUNE_CHECKPOINTS = "DELETE FROM spend_checkpoints WHERE run = ? AND shard = ? AND sequence <= ?"
 _DROP_CHECKPOINTS = "DELETE FROM spend_checkpoints WHERE run = ? AND shard = ?"
 _LEASES = """SELECT count(*), count(CASE WHEN lease_expires_ms <= ? THEN 1 END) FROM spend_epochs
     WHERE run = ? AND state = 'reserved'"""
-_RUNS_WITH_EXPIRED = "SELECT DISTINCT run FROM spend_epochs WHERE state = 'reserved' AND lease_expires_ms <= ? ORDER BY run"
+_RUNS_WITH_EXPIRED = (
+    "SELECT DISTINCT run FROM spend_epochs WHERE state = 'reserved' AND lease_expires_ms <= ? ORDER BY run"
+)
 _KEEP_LINE = "INSERT INTO spend_outbox (ledger, line) VALUES (?, ?)"
 _PENDING = "SELECT sequence, line FROM spend_outbox WHERE ledger = ? ORDER BY sequence LIMIT ?"
 _FORGET = "DELETE FROM spend_outbox WHERE ledger = ? AND sequence <= ?"
@@ -119,6 +122,10 @@ class Rows:
     def run(self, run: str) -> RunRow:
         """The run's row, to be read only."""
         return _run_row(run, self._run(_RUN, run).fetchone())
+
+    def clock_ms(self, statement: str) -> int:
+        """The database's own clock by a statement of its dialect, Unix milliseconds."""
+        return int(self._run(statement).fetchone()[0])
 
     def begin_run(self, run: str) -> None:
         """Make sure that the run has a row."""
