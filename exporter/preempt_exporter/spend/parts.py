@@ -8,7 +8,7 @@ from msgspec import Struct
 from preempt_exporter.errors import UsageError
 from preempt_exporter.ledger.records import MAX_EXACT_INTEGER
 
-_PART = re.compile(r"(?P<base>.+)/(?P<first>[0-9]{1,16})-(?P<last>[0-9]{1,16})", re.DOTALL)
+_PART = re.compile(r"(?P<base>.+)/(?P<first>[0-9]+)-(?P<last>[0-9]+)", re.DOTALL)
 
 
 class Cases(Struct, frozen=True):
@@ -38,7 +38,7 @@ class ShardName(Struct, frozen=True):
 def read_shard_name(shard: str) -> ShardName:
     """Take a shard's name apart.
 
-    Raises `UsageError` for cases in reverse and for a part of a part, whose cases would have two names: both are
+    Raises `UsageError` for cases in reverse or past 2^53 and for a part of a part, whose cases would have two names: both are
     mistakes that would let a case be billed twice.
     """
     match = _PART.fullmatch(shard)
@@ -46,7 +46,7 @@ def read_shard_name(shard: str) -> ShardName:
         return ShardName(shard)
     first, last = int(match["first"]), int(match["last"])
     if first > last or last > MAX_EXACT_INTEGER:
-        raise UsageError(f"shard {shard!r} names no cases: write the lower case first, as in 3/30-49")
+        raise UsageError(f"shard {shard!r} names no cases: write two counts, the lower first, as in 3/30-49")
     if _PART.fullmatch(match["base"]):
         raise UsageError(f"shard {shard!r} is a part of a part: name the shard's own cases, as in 3/30-49")
     return ShardName(match["base"], Cases(first, last))
