@@ -8,7 +8,7 @@ from msgspec import Struct
 from preempt_exporter.errors import UsageError
 from preempt_exporter.ledger.records import MAX_EXACT_INTEGER
 
-_PART = re.compile(r"(?P<base>.+)/(?P<first>[0-9]+)-(?P<last>[0-9]+)", re.DOTALL)
+_PART = re.compile(r"(?P<base>.+)/(?P<first>[0-9]{1,256})-(?P<last>[0-9]{1,256})", re.DOTALL)
 
 
 class Cases(Struct, frozen=True):
@@ -38,7 +38,7 @@ class ShardName(Struct, frozen=True):
 def read_shard_name(shard: str) -> ShardName:
     """Take a shard's name apart.
 
-    Raises `UsageError` for cases in reverse or past 2^53 and for a part of a part, whose cases would have two names: both are
+    Raises `UsageError` for cases in reverse or past 2^53 and for a part of a part, whose cases would have two names:
     mistakes that would let a case be billed twice.
     """
     match = _PART.fullmatch(shard)

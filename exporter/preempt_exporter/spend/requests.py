@@ -11,12 +11,16 @@ import msgspec
 from msgspec import Meta, Struct
 
 from preempt_exporter.errors import UsageError
-from preempt_exporter.ledger.records import MAX_ID_BYTES, Count, Host
+from preempt_exporter.ledger.records import MAX_EXACT_INTEGER, MAX_ID_BYTES, Count, Host
 from preempt_exporter.spend.parts import read_shard_name
 
 MAX_TEXT_BYTES = 1024
 """Longest digest or reason: a ledger line has room for it many times over."""
 
+_NAMES = frozenset({"run", "shard", "host"})
+
+Epoch = Annotated[int, Meta(ge=0, le=MAX_EXACT_INTEGER // 2)]
+"""Half of what a ledger line can say: there is always a next epoch to grant."""
 Digest = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_BYTES)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT_BYTES)]
 
@@ -29,8 +33,7 @@ class _Request(Struct, frozen=True, kw_only=True, tag_field="op"):
     host: Host | None = None
 
     def __post_init__(self) -> None:
-        check_name("run", self.run)
-        check_name("shard", self.shard)
+        check_texts(self)
         read_shard_name(self.shard)
 
 
@@ -45,7 +48,7 @@ class GrantRequest(_Request, frozen=True, kw_only=True, tag="grant"):
 class ReserveRequest(_Request, frozen=True, kw_only=True, tag="reserve"):
     """A reservation for an epoch that the driver numbered itself."""
 
-    epoch: Count
+    epoch: Epoch
     tokens: Count
     lease_ms: Count
     input_digest: Digest
@@ -54,14 +57,14 @@ class ReserveRequest(_Request, frozen=True, kw_only=True, tag="reserve"):
 class RenewRequest(_Request, frozen=True, kw_only=True, tag="renew"):
     """Let the lease end `lease_ms` from now."""
 
-    epoch: Count
+    epoch: Epoch
     lease_ms: Count
 
 
 class CheckpointRequest(_Request, frozen=True, kw_only=True, tag="checkpoint"):
     """Progress up to case `index`, having used `tokens`; `payload_digest` names the saved state, where there is one."""
 
-    epoch: Count
+    epoch: Epoch
     index: Count
     tokens: Count
     input_digest: Digest
@@ -71,14 +74,14 @@ class CheckpointRequest(_Request, frozen=True, kw_only=True, tag="checkpoint"):
 class ResumeRequest(_Request, frozen=True, kw_only=True, tag="resume"):
     """Where to go on."""
 
-    epoch: Count
+    epoch: Epoch
     input_digest: Digest
 
 
 class CommitRequest(_Request, frozen=True, kw_only=True, tag="commit"):
     """Accept the artifact and bill `tokens`: what was reserved, or with `at_most` no more than that."""
 
-    epoch: Count
+    epoch: Epoch
     tokens: Count
     artifact_digest: Text | None = None
     settle: Literal["exact", "at_most"] = "exact"
@@ -87,13 +90,13 @@ class CommitRequest(_Request, frozen=True, kw_only=True, tag="commit"):
 class ReleaseRequest(_Request, frozen=True, kw_only=True, tag="release"):
     """Give the reservation back unspent."""
 
-    epoch: Count
+    epoch: Epoch
 
 
 class CompensateRequest(_Request, frozen=True, kw_only=True, tag="compensate"):
     """Take back an accepted artifact."""
 
-    epoch: Count
+    epoch: Epoch
     artifact_digest: Digest
     reason: Text = ""
 
@@ -124,11 +127,19 @@ def request_from(op: str, run: str, shard: object, fields: Mapping[str, Any]) ->
     return request
 
 
-def check_name(what: str, name: str) -> None:
-    """Raise `UsageError` unless `name` is 1 to 256 bytes of UTF-8 that every store can keep (no NUL)."""
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        raise UsageError(f"{what} {name!r} is not valid Unicode") from None
-    if not 0 < size <= MAX_ID_BYTES or "\0" in name:
-        raise UsageError(f"{what} {name[:40]!r}: give 1 to {MAX_ID_BYTES} bytes without NUL")
+def check_texts(record: Struct) -> None:
+    """Raise `UsageError` unless every text of `record` is UTF-8 that each store and each ledger reader takes.
+
+    No NUL, no lone surrogate; `run` and `shard` are 1 to 256 bytes, `host` at most 256, any other text 1024.
+    """
+    for field in record.__struct_fields__:
+        text = getattr(record, field)
+        if not isinstance(text, str):
+            continue
+        limit = MAX_ID_BYTES if field in _NAMES else MAX_TEXT_BYTES
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            raise UsageError(f"{field} {text[:40]!r} is not valid Unicode") from None
+        if size > limit or "\0" in text or (not text and field in _NAMES):
+            raise UsageError(f"{field} {text[:40]!r}: give 1 to {limit} bytes without NUL")

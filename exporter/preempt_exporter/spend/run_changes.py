@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from preempt_exporter.ledger.records import Count, RunClose, RunOpen, RunResume, RunStop
-from preempt_exporter.spend.requests import Text, check_name
+from preempt_exporter.spend.requests import Text, check_texts
 from preempt_exporter.spend.rows import RunPhase, RunRow
 
 
@@ -18,7 +18,7 @@ class _Change(Struct, frozen=True, kw_only=True):
     reason: Text | None = None
 
     def __post_init__(self) -> None:
-        check_name("run", self.run)
+        check_texts(self)
 
 
 class OpenRun(_Change, frozen=True, kw_only=True):
