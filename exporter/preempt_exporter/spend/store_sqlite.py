@@ -31,11 +31,13 @@ class SqliteSpendStore(SqlSpendStore):
         clock: Clock,
         ledger: str,
         read_only: bool = False,
+        survives_power_cut: bool = True,
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,
         line_id: Callable[[], str] = new_line_id,
     ) -> None:
         """Open the store at `path`, made if it is not there; leases are judged by `clock`.
 
+        `survives_power_cut` False spares the syncs, for drills; a killed process loses nothing either way.
         `busy_timeout_ms` is how long to wait for another process's transaction. Raises `StoreUnavailable`.
         """
         super().__init__(ledger=ledger, line_id=line_id)
@@ -43,9 +45,9 @@ class SqliteSpendStore(SqlSpendStore):
         self._clock = clock
         self._one_at_a_time = threading.Lock()
         with self._as_unavailable():
-            self._durable = self._connect(busy_timeout_ms, "FULL", read_only)
+            self._durable = self._connect(busy_timeout_ms, "FULL" if survives_power_cut else "OFF", read_only)
             # The outbox is emptied without a sync of its own: that halves the syncs per request.
-            self._quick = self._connect(busy_timeout_ms, "NORMAL", read_only)
+            self._quick = self._connect(busy_timeout_ms, "NORMAL" if survives_power_cut else "OFF", read_only)
             if not read_only:
                 self._make_schema()
             self._check_schema()

@@ -53,8 +53,8 @@ class WorkerLease:
         if granted.refused or granted.epoch is None:
             raise ValueError(f"not a grant: {granted}")
         self._spend = spend
-        self._run = granted.run
-        self._shard = granted.shard
+        self.run = granted.run
+        self.shard = granted.shard
         self._host = granted.host
         self.epoch = granted.epoch
         self._input_digest = input_digest
@@ -73,7 +73,7 @@ class WorkerLease:
         """Ask for `lease_ms` from now."""
         asked_at_s = self._clock.monotonic_s()
         outcome = self._ask(
-            RenewRequest(run=self._run, shard=self._shard, epoch=self.epoch, host=self._host, lease_ms=lease_ms)
+            RenewRequest(run=self.run, shard=self.shard, epoch=self.epoch, host=self._host, lease_ms=lease_ms)
         )
         if not outcome.refused:
             self._writable_until_s = self._end(asked_at_s, lease_ms)
@@ -83,8 +83,8 @@ class WorkerLease:
         """Report progress up to case `index`, having used `tokens`."""
         return self._ask(
             CheckpointRequest(
-                run=self._run,
-                shard=self._shard,
+                run=self.run,
+                shard=self.shard,
                 epoch=self.epoch,
                 host=self._host,
                 index=index,
@@ -98,15 +98,15 @@ class WorkerLease:
         """Ask where to go on: `RESUME` at `index`, or `RESTART`."""
         return self._ask(
             ResumeRequest(
-                run=self._run, shard=self._shard, epoch=self.epoch, host=self._host, input_digest=self._input_digest
+                run=self.run, shard=self.shard, epoch=self.epoch, host=self._host, input_digest=self._input_digest
             )
         )
 
     def commit(self, tokens: int, artifact_digest: str) -> Outcome:
         """Hand the artifact over. Safe to repeat when the answer was lost: it is then `ALREADY_COMMITTED`."""
         request = CommitRequest(
-            run=self._run,
-            shard=self._shard,
+            run=self.run,
+            shard=self.shard,
             epoch=self.epoch,
             host=self._host,
             tokens=tokens,
@@ -118,7 +118,7 @@ class WorkerLease:
 
     def release(self) -> Outcome:
         """Give the reservation back unspent."""
-        outcome = self._ask(ReleaseRequest(run=self._run, shard=self._shard, epoch=self.epoch, host=self._host))
+        outcome = self._ask(ReleaseRequest(run=self.run, shard=self.shard, epoch=self.epoch, host=self._host))
         self._over = True
         return outcome
 
