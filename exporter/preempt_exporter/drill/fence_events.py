@@ -1,7 +1,6 @@
 """`drill fence --event-order`: JSON Lines of spend operations, played in order in one run, time moved by hand."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -37,13 +36,18 @@ def read_events(text: bytes, *, path: str, run: str) -> list[FenceEvent]:
             continue
         try:
             events.append(_event(line, run))
-        except (msgspec.MsgspecError, UnicodeDecodeError, UsageError) as error:
+        except (msgspec.ValidationError, UnicodeDecodeError, UsageError) as error:
             raise UsageError(f"{path}:{number}: {error}") from None
     return events
 
 
 def _event(line: bytes, run: str) -> FenceEvent:
-    fields = msgspec.json.decode(line, type=dict[str, Any])
+    try:
+        fields = msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise UsageError("not a JSON object")
     op = fields.get("op")
     if op == "advance":
         return msgspec.convert(fields, Advance)

@@ -7,7 +7,6 @@ from preempt_exporter.clock import Clock, SystemClock
 from preempt_exporter.errors import UsageError
 from preempt_exporter.spend.sql_store import SqlSpendStore
 
-
 _SQLITE_SETTINGS = {"mode": ("rwc", "ro"), "synchronous": ("full", "off")}
 
 
