@@ -83,9 +83,10 @@ class Figures(Struct):
         """The run of that name, begun if it is new; None holds the lives of no run."""
         run = self.runs.get(name)
         if run is None:
-            labelled = name is not None and sum(
-                other.labelled and not other.has_left(now_ms) for other in self.runs.values()
-            ) < MAX_LIVE_RUNS
+            labelled = (
+                name is not None
+                and sum(other.labelled and not other.has_left(now_ms) for other in self.runs.values()) < MAX_LIVE_RUNS
+            )
             run = self.runs[name] = Run(name=name, labelled=labelled)
         return run
 

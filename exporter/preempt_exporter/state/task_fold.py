@@ -68,7 +68,9 @@ class TaskFold:
 
     def continues_rejected(self, life: Life, event: TaskEvent, moment_ms: int) -> bool:
         """Whether an `enqueue` or `admit` after a rejection tells of the same enqueue: admitted after all."""
-        return life.state == REJECTED and life.ended_ms is not None and _enqueue_moment(event, moment_ms) <= life.ended_ms
+        return (
+            life.state == REJECTED and life.ended_ms is not None and _enqueue_moment(event, moment_ms) <= life.ended_ms
+        )
 
     def revive(self, life: Life, run: Run) -> None:
         """Undo a rejection: the life goes on."""
