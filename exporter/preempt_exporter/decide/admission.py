@@ -146,10 +146,11 @@ def exceeds_fraction(value: int, fraction: float, whole: int | None) -> bool:
     """
     if whole is None:
         return False
-    numerator, denominator = _ratio(fraction)
+    numerator, denominator = exact_ratio(fraction)
     return value * denominator > numerator * whole
 
 
 @lru_cache(maxsize=256)
-def _ratio(fraction: float) -> tuple[int, int]:
+def exact_ratio(fraction: float) -> tuple[int, int]:
+    """Numerator and denominator of `fraction` taken as its shortest decimal text: 0.2 is (1, 5)."""
     return Fraction(repr(float(fraction))).as_integer_ratio()
