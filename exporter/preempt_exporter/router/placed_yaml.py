@@ -35,8 +35,8 @@ class PlacedValue:
             if name not in known:
                 raise key.error(f"unknown key {name!r} in {self.name}; known are {', '.join(known)}")
             if name in values:
-                raise key.error(f"{self.name}.{name} is given twice")
-            values[name] = PlacedValue(value_node, self._path, f"{self.name}.{name}")
+                raise key.error(f"{name} stands twice in {self.name}")
+            values[name] = PlacedValue(value_node, self._path, f"{self.name}.{name}".removeprefix("the file."))
         return values
 
     def sequence(self) -> list["PlacedValue"]:
