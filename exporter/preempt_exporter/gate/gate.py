@@ -17,7 +17,7 @@ from preempt_exporter.gate.journal import TaskJournal
 from preempt_exporter.gate.life import FINAL_STATES, Life, TaskKey
 from preempt_exporter.gate.request import TaskRequest, planned_life
 from preempt_exporter.gate.settings import GateSettings
-from preempt_exporter.gate.switches import SwitchFile, Switches
+from preempt_exporter.gate.switches import Switches, SwitchFile
 from preempt_exporter.gate.task_lines import FAIL_NOT_REPLAY, TaskLines
 from preempt_exporter.ledger.records import TaskEvent
 from preempt_exporter.ledger.sink import LedgerSink

@@ -95,7 +95,6 @@ class TaskJournal:
                 if self._is_news(record, since_ms):
                     self.book.apply(record)
         self._reader.lost_its_place = False
-        self._unsure.clear()
 
     def write_snapshot(self) -> None:
         """Put down what is known, so that a restart reads only newer lines. Raises OSError."""
@@ -114,11 +113,13 @@ class TaskJournal:
     def _is_news(self, record: Record, since_ms: int) -> bool:
         """Whether a line that was read is not in the book yet."""
         if record.id is not None and record.id.startswith(self._own_prefix):
-            if record.id not in self._unsure:
-                return False
-            if isinstance(record, TaskEvent):
+            is_news = record.id in self._unsure
+            if is_news and isinstance(record, TaskEvent):
                 self._unheard.add((record.run, record.task_id))
-            return True
+            # Lines stand in the order of their numbers, so those before this one are there or never will be.
+            number = _number_of(record.id)
+            self._unsure = {unsure for unsure in self._unsure if _number_of(unsure) > number}
+            return is_news
         # With its place lost the reader began anew; what is older than the last catching up was read before.
         return not self._reader.lost_its_place or record.ts_ms is None or record.ts_ms >= since_ms
 
@@ -128,3 +129,7 @@ class TaskJournal:
             self.write_snapshot()
         except (OSError, UnreadableInput):
             return
+
+
+def _number_of(own_id: str) -> int:
+    return int(own_id.rpartition("-")[2])

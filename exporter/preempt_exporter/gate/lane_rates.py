@@ -1,7 +1,6 @@
 """How long lanes make tasks wait and how fast they decode, measured from the gate's own lines."""
 
 from array import array
-from collections import deque
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -21,8 +20,8 @@ _Measured = TypeVar("_Measured")
 class LaneRate(Struct):
     """One lane's newest waits (ms) and steps (tokens, ms)."""
 
-    waits_ms: deque[int] = field(default_factory=deque)
-    steps: deque[tuple[int, int]] = field(default_factory=deque)
+    waits_ms: list[int] = field(default_factory=list)
+    steps: list[tuple[int, int]] = field(default_factory=list)
 
     def p95_wait_s(self) -> float | None:
         """p95 of enqueue to first admit; None before the first."""
@@ -72,7 +71,7 @@ class LaneRates(Struct):
         return rate
 
 
-def _remember(window: "deque[_Measured]", value: _Measured) -> None:
+def _remember(window: list[_Measured], value: _Measured) -> None:
     window.append(value)
     if len(window) > REMEMBERED:
-        window.popleft()
+        del window[0]
