@@ -11,7 +11,7 @@ from preempt_exporter.gate.settings import GateSettings
 from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.ledger.records import EVENT_NAMES, EVENT_TYPES, Record
 from preempt_exporter.ledger.sink import LedgerSink
-from preempt_exporter.ledger.writer import LedgerWriter
+from preempt_exporter.ledger.writer import LedgerWriter, encode_line
 
 START_MS = 1_800_000_000_000
 KEY = ("r", "t")
@@ -80,4 +80,7 @@ class FailingSink:
         elif self._leaves == "torn":
             with self._ledger.open("ab") as file:
                 file.write(b'{"event":"admit","task')
+        elif self._leaves == "all but the newline":
+            with self._ledger.open("ab") as file:
+                file.write(encode_line(records[0])[:-1])
         raise LedgerWriteError(str(self._ledger), "no space left on device")

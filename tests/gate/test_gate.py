@@ -70,11 +70,18 @@ def test_a_preemption_wastes_prompt_and_progress_since_the_checkpoint(place: Pla
     assert (first.wasted_tokens, first.restart_tokens, first.preempts, first.state) == (840, 840, 1, "preempted")
     again = gate.admit(KEY, REQUEST)
     assert (again.outcome, again.checkpoint_tokens) == ("admitted", 100)
-    second = gate.preempt(KEY, output_tokens=110)
-    assert (second.wasted_tokens, second.restart_tokens, second.preempts) == (810, 1650, 2)
+    second = gate.preempt(KEY)
+    assert (second.wasted_tokens, second.restart_tokens, second.preempts) == (800, 1640, 2)
     line = place.records()[-1]
     assert isinstance(line, Preempt)
-    assert (line.wasted_tokens, line.restart_tokens, line.preempts, line.host) == (810, 1650, 2, "h1")
+    assert (line.wasted_tokens, line.restart_tokens, line.preempts, line.host) == (800, 1640, 2, "h1")
+
+
+def test_a_preemption_may_say_how_far_the_worker_had_got(place: Place) -> None:
+    """Better known than from the last sign of life: 800 + 30."""
+    gate = place.gate()
+    gate.admit(KEY, REQUEST)
+    assert gate.preempt(KEY, output_tokens=30).wasted_tokens == 830
 
 
 def test_a_third_start_never_begins_and_the_task_is_failed_instead(place: Place) -> None:
@@ -364,6 +371,36 @@ def test_what_the_disk_holds_after_all_is_read_before_the_next_decision(place: P
     assert gate.admit(KEY, REQUEST).outcome == "admitted"
     assert gate.preempt(KEY).preempts == 2
     assert gate.admit(KEY, REQUEST).outcome == "rejected"
+
+
+def test_a_preemption_that_was_reported_as_failed_counts_once(place: Place) -> None:
+    """The disk had the line: the retry hears that the slot is lost already, and no waste is told twice."""
+    sink = FailingSink(place.ledger, good=1, leaves="all")
+    gate = place.gate(sink=sink)
+    gate.admit(KEY, REQUEST)
+    with pytest.raises(LedgerWriteError):
+        gate.preempt(KEY)
+    sink.good = 9
+    retried = gate.preempt(KEY)
+    assert (retried.outcome, retried.reason, retried.preempts) == ("refused", "not_running", 1)
+    assert place.events() == ["admit", "preempt"]
+
+
+def test_a_line_that_becomes_whole_later_still_counts(place: Place) -> None:
+    """All but the newline was written, and the next writer's newline made a line of it."""
+    sink = FailingSink(place.ledger, good=1, leaves="all but the newline")
+    gate = place.gate(sink=sink)
+    gate.admit(KEY, REQUEST)
+    with pytest.raises(LedgerWriteError):
+        gate.preempt(KEY)
+    sink.good = 9
+    about = gate.about(KEY)
+    assert about is not None
+    assert about.state == "running"
+    gate.enqueue(("r", "other"), REQUEST)
+    about = gate.about(KEY)
+    assert about is not None
+    assert (about.state, about.preempts) == ("preempted", 1)
 
 
 def test_heartbeats_are_lines_too(place: Place) -> None:

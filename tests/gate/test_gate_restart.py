@@ -198,6 +198,24 @@ def test_with_a_snapshot_only_newer_lines_are_needed(tmp_path: Path) -> None:
     assert (about.preempts, about.state) == (2, "preempted")
 
 
+def test_lines_from_before_a_snapshot_move_nothing_when_its_place_is_gone(tmp_path: Path) -> None:
+    """The file of the place was deleted, older forms are still there and hold a life that was drained."""
+    place = Place(tmp_path)
+    gate = place.gate()
+    gate.admit(KEY, REQUEST)
+    gate.drain(KEY)
+    rename(place)
+    place.clock.advance(1000)
+    gate.admit(KEY, TaskRequest(deadline_ms=60_000, new_life=True))
+    gate.preempt(KEY)
+    place.clock.advance(1000)
+    gate.write_snapshot()
+    place.ledger.unlink()
+    about = place.gate().about(KEY)
+    assert about is not None
+    assert (about.state, about.preempts) == ("preempted", 1)
+
+
 def test_a_packed_form_is_opened_to_finish_a_remainder(tmp_path: Path) -> None:
     """The snapshot's place is found inside a compressed form by the bytes before it."""
     place = Place(tmp_path)
