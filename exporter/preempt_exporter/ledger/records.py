@@ -21,20 +21,20 @@ MAX_LINE_BYTES = 1 << 20
 
 Count = Annotated[int, Meta(ge=0, le=MAX_EXACT_INTEGER)]
 SignedMs = Annotated[int, Meta(ge=-MAX_EXACT_INTEGER, le=MAX_EXACT_INTEGER)]
-Seconds = Annotated[float, Meta(ge=-MAX_EXACT_INTEGER, le=MAX_EXACT_INTEGER)]
+Seconds = Annotated[float, Meta(gt=-MAX_EXACT_INTEGER, lt=MAX_EXACT_INTEGER)]
+"""Strictly inside: 2^53 + 1 becomes 2^53 when it is read as a float, and must not pass."""
 Id = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=MAX_ID_BYTES,
         description="A name of at most 256 bytes; an integer is read as its decimal string.",
-        extra_json_schema={"type": ["string", "integer"]},
     ),
 ]
 LineId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES, description="Names the line, for repeats.")]
-Host = Annotated[str, Meta(max_length=MAX_ID_BYTES)]
-Lane = Annotated[str, Meta(max_length=MAX_LANE_BYTES)]
-NamedLane = Annotated[str, Meta(min_length=1, max_length=MAX_LANE_BYTES)]
+Host = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES)]
+Lane = Annotated[str, Meta(min_length=1, max_length=MAX_LANE_BYTES)]
+"""Where it is optional the empty string means absent, as an empty Prometheus label does; so with run, host and id."""
 
 RejectReason = Literal[
     "slack_zero", "queue_age", "preempt_budget", "restart_tokens", "restart_cannot_finish", "drain_mode"
@@ -201,14 +201,14 @@ class RunResume(_RunEvent, frozen=True, gc=False, kw_only=True, tag="run_resume"
 class LaneDrain(_Switch, frozen=True, gc=False, kw_only=True, tag="lane_drain"):
     """A lane was put under an action of the rules pack."""
 
-    lane: NamedLane
+    lane: Lane
     action: str
 
 
 class LaneResume(_Switch, frozen=True, gc=False, kw_only=True, tag="lane_resume"):
     """A lane is open again."""
 
-    lane: NamedLane
+    lane: Lane
 
 
 class Mode(_Switch, frozen=True, gc=False, kw_only=True, tag="mode"):
@@ -306,7 +306,7 @@ class Attempt(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """
 
     job_id: Id
-    lane: NamedLane
+    lane: Lane
     attempt: Annotated[int, Meta(ge=1, le=MAX_EXACT_INTEGER)]
     enqueue_s: Seconds
     start_s: Seconds
