@@ -24,7 +24,11 @@ demo: $(VENV)/.runtime ## See it work: a fake batch that loses its slots, and th
 test: $(VENV)/.dev test-tools ## Install what the tests need and run all of them
 	$(BIN)/pytest -n 2 --dist loadfile -m "not soak"
 
-soak: $(VENV)/.dev test-tools ## The long runs
+SOAK_SECONDS ?= 300
+
+soak: $(VENV)/.dev test-tools ## The long runs: a fuzzer on the decoder, then the long tests
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,soak]'
+	$(BIN)/python tests/ledger/fuzz_decode.py -max_total_time=$(SOAK_SECONDS)
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m soak
 
 bench: $(VENV)/.dev test-tools ## Measure, side by side with peers, and print ratios

@@ -27,6 +27,9 @@ class RealExporter:
         self.settings = settings
         self.watched = Watched(settings.task, settings.lane)
         self.bad_lines = 0
+        self._measurements = LaneMeasurements(settings.lane, settings.thresholds)
+        self._choice = SeriesChoice(settings.task.series_of_worst, settings.thresholds)
+        self._task_samples = TaskSamples()
 
     def read(self, lines: list[LedgerLine], *, together: bool = False) -> "RealExporter":
         """Decode and fold the lines, one chunk each, or as few chunks as ledgers and moments allow."""
@@ -48,13 +51,12 @@ class RealExporter:
 
     def scrape_text(self, now_ms: int) -> str:
         """The exposition text of every family that lines decide, at `now_ms`."""
-        figures, thresholds = self.watched.figures, self.settings.thresholds
-        measurements = LaneMeasurements(self.settings.lane, thresholds)
-        seen = survey(figures, self.settings.task, thresholds, measurements, now_ms)
-        live, lingering = SeriesChoice(self.settings.task.series_of_worst, thresholds).choose(seen)
+        figures = self.watched.figures
+        seen = survey(figures, self.settings.task, self.settings.thresholds, self._measurements, now_ms)
+        live, lingering = self._choice.choose(seen)
         lines = {
-            **TaskSamples().samples(live, lingering, figures.lanes),
-            **lane_samples(figures, seen, measurements),
+            **self._task_samples.samples(live, lingering, figures.lanes),
+            **lane_samples(figures, seen, self._measurements),
             **run_samples(figures, seen),
         }
         return framed(FAMILIES, lines, openmetrics=False)

@@ -53,7 +53,7 @@ class Task:
 
 @dataclass
 class Lane:
-    """One lane at `now_ms`, from everything but attempt lines."""
+    """One lane at `now_ms`, but for the figures that attempt lines alone tell."""
 
     tasks: Counter[str] = field(default_factory=Counter)
     over_threshold: Counter[str] = field(default_factory=Counter)
@@ -212,11 +212,12 @@ def tell_lanes(
     settings: Settings,
     now_ms: int,
 ) -> dict[str, Lane]:
-    """Every lane that the configuration, an event or a life names."""
+    """Every lane that the configuration, a line or a life names."""
     default = settings.lane.default
     lane_of = {id(one.line): one.lane for one in told}
     events = [(line, lane_of.get(id(line), line.lane or default)) for line in fresh if line.event != ""]
-    names = {*settings.lane.names, *(lane for _, lane in events), *(task.lane for task in tasks.values())}
+    attempted = (str(line.lane) for line in fresh if line.event == "")
+    names = {*settings.lane.names, *attempted, *(lane for _, lane in events), *(task.lane for task in tasks.values())}
     lanes: dict[str, Lane] = {}
     for name in names:
         mine = [line for line, lane in events if lane == name]

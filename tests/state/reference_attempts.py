@@ -97,7 +97,8 @@ def tokens_per_completed_job(attempts: list[Line]) -> float | None:
     if not knowing:
         return None
     completed = {job_of(line) for line in attempts if line.get("outcome") == "ok"} & {job_of(line) for line in knowing}
-    return sum(line.get("tokens_in") + line.get("tokens_out") for line in knowing) / max(1, len(completed))
+    tokens = sum(int(line.get("tokens_in") + line.get("tokens_out")) for line in knowing)
+    return tokens / max(1, len(completed))
 
 
 def tell_attempts(

@@ -34,6 +34,8 @@ DURATIONS_MS = (0, SECOND_MS, 30 * SECOND_MS, 2 * MINUTE_MS, 20 * MINUTE_MS)
 REASONS = ("slack_zero", "queue_age", "preempt_budget", "restart_tokens", "restart_cannot_finish", "drain_mode", "mood")
 REFUSED = ("STALE_EPOCH", "OVER_BUDGET", "WEATHER")
 
+MOMENTS = ("ts_ms", "enqueued_ms", "lease_expires_ms")
+
 Fields = dict[str, Any]
 
 
@@ -47,6 +49,7 @@ tokens = st.sampled_from(TOKENS)
 durations_ms = st.sampled_from(DURATIONS_MS)
 slacks_ms = st.sampled_from((*DURATIONS_MS, -SECOND_MS))
 runs = st.sampled_from([run for run in RUNS if run is not None])
+advances_ms = st.sampled_from((0, 0, 1, SECOND_MS, SECOND_MS, MINUTE_MS, 15 * MINUTE_MS, 2 * HOUR_MS))
 digests = st.sampled_from(("sha256:aa", "sha256:bb"))
 prompts_within = st.sampled_from((SECOND_MS, 30 * SECOND_MS, 2 * MINUTE_MS))
 
@@ -65,7 +68,11 @@ def admission_fields(moments_ms: st.SearchStrategy[int]) -> dict[str, st.SearchS
 @st.composite
 def task_events(draw: st.DrawFn, moments_ms: st.SearchStrategy[int]) -> Fields:
     """One admission event."""
-    ages_and_slacks = {"queue_age_ms": durations_ms, "deadline_slack_ms": slacks_ms}
+    age_ms = draw(durations_ms)
+    ages_and_slacks = {
+        "queue_age_ms": st.just(age_ms),
+        "deadline_slack_ms": durations_ms.map(lambda deadline_ms: deadline_ms - age_ms),
+    }
     totals = {"preempts": counts, "restart_tokens": tokens}
     own: dict[str, Any] = {
         "enqueue": fields({}, admission_fields(moments_ms)),
@@ -144,8 +151,8 @@ def switches(draw: st.DrawFn, moments_ms: st.SearchStrategy[int]) -> Fields:
 
 
 @st.composite
-def spend_events(draw: st.DrawFn, moments_ms: st.SearchStrategy[int]) -> Fields:
-    """One spend event, likely or not: a store would not write them all in this order."""
+def unlikely_spend_events(draw: st.DrawFn, moments_ms: st.SearchStrategy[int]) -> Fields:
+    """One spend event, whatever came before: no store would write them in this order."""
     own: dict[str, Any] = {
         "reserve": fields({"tokens": tokens, "lease_expires_ms": moments_ms, "input_digest": digests}, {}),
         "renew": fields({"lease_expires_ms": moments_ms}, {}),
@@ -155,10 +162,6 @@ def spend_events(draw: st.DrawFn, moments_ms: st.SearchStrategy[int]) -> Fields:
         "release": fields(
             {"tokens": tokens, "reason": st.sampled_from(("lease_expired", "cancelled", "superseded"))},
             {"burned_tokens": tokens},
-        ),
-        "refuse": fields(
-            {"op": st.sampled_from(("commit", "grant", "borrow")), "reason": st.sampled_from(REFUSED)},
-            {"tokens": tokens, "host": st.sampled_from(("h1", "h2"))},
         ),
         "compensate": fields({"artifact_digest": digests, "reason": st.just("wrong answers")}, {}),
     }
@@ -173,15 +176,37 @@ def spend_events(draw: st.DrawFn, moments_ms: st.SearchStrategy[int]) -> Fields:
     }
 
 
-def lines(read_ms: int, *, stamps_ms: st.SearchStrategy[int] | None = None) -> st.SearchStrategy[Fields]:
-    """One valid line of any kind, written around `read_ms`: mostly just now, sometimes long ago or in the future."""
-    moments_ms = stamps_ms or st.sampled_from(
-        [read_ms + delta for delta in (0, 0, 0, 0, -1, -SECOND_MS, -SECOND_MS, -2 * MINUTE_MS, 5 * SECOND_MS)]
-    )
+def lines(*, unlikely: bool) -> st.SearchStrategy[Fields]:
+    """One valid line of any kind, its moments relative to its reading: mostly just then, long ago, or in the future.
+
+    `unlikely` lets spend events in that no store would write.
+    """
+    moments_ms = st.sampled_from((0, 0, 0, 0, -1, -SECOND_MS, -SECOND_MS, -2 * MINUTE_MS, 5 * SECOND_MS, 26 * HOUR_MS))
     task = task_events(moments_ms)
-    other = st.one_of(attempts(moments_ms), switches(moments_ms), spend_events(moments_ms))
+    other = st.one_of(attempts(moments_ms), switches(moments_ms), refusals(moments_ms))
+    if unlikely:
+        other = st.one_of(other, unlikely_spend_events(moments_ms))
     named = st.one_of(task, task, other)
     return st.builds(with_extras, named, st.sampled_from(LINE_IDS), st.booleans())
+
+
+def read_at(read_ms: int, line: Fields) -> Fields:
+    """The line with its moments on the clock of its reader."""
+    return line | {name: line[name] + read_ms for name in MOMENTS if name in line}
+
+
+@st.composite
+def refusals(draw: st.DrawFn, moments_ms: st.SearchStrategy[int]) -> Fields:
+    """What the store said no to; some of it nothing that a page names."""
+    return {
+        "event": "refuse",
+        "run": draw(runs),
+        "shard": draw(st.sampled_from(SHARDS)),
+        "ts_ms": draw(moments_ms),
+        "op": draw(st.sampled_from(("commit", "grant", "borrow"))),
+        "reason": draw(st.sampled_from(REFUSED)),
+        **draw(fields({}, {"epoch": counts, "tokens": tokens, "host": st.sampled_from(("h1", "h2"))})),
+    }
 
 
 def with_extras(line: Fields, line_id: str | None, lies_about_the_gpu: bool) -> Fields:
@@ -230,6 +255,46 @@ def workloads(draw: st.DrawFn) -> list[LedgerLine]:
     return sorted(merged, key=lambda line: line[2]) if draw(st.booleans()) else read_later(merged)
 
 
+@st.composite
+def spending(draw: st.DrawFn) -> list[LedgerLine]:
+    """What a store writes about a few shards and parts of one run: epochs rise, each is reserved once and ends once."""
+    run = draw(runs)
+    moment_ms = START_MS
+    opened = {"run": run, "cases_per_shard": 4, "budget_tokens": 7400, "tasks": 3, "deadline_ms": 2 * HOUR_MS}
+    said: list[Fields] = [{"event": "run_open", "ts_ms": moment_ms, **opened}]
+    highest: dict[str, int] = {}
+    reserved: dict[str, int] = {}
+    accepted: dict[str, int] = {}
+    for _ in range(draw(st.integers(0, 14))):
+        moment_ms += draw(st.sampled_from((0, SECOND_MS, MINUTE_MS, 20 * MINUTE_MS)))
+        shard = draw(st.sampled_from(("3", "4/0-1", "4/2-3", "4/2-2")))
+        about = {"run": run, "shard": shard, "ts_ms": moment_ms}
+        if shard in accepted:
+            if draw(st.booleans()):
+                done = {"epoch": accepted.pop(shard), "artifact_digest": "sha256:aa", "reason": "wrong answers"}
+                said.append({"event": "compensate", **about, **done})
+        elif shard not in reserved:
+            reserved[shard] = highest[shard] = highest.get(shard, -1) + 1
+            lease = {"tokens": 100, "lease_expires_ms": moment_ms + 2 * MINUTE_MS, "input_digest": "sha256:aa"}
+            said.append({"event": "reserve", "epoch": reserved[shard], **about, **lease})
+        else:
+            epoch = {"epoch": reserved[shard]}
+            op = draw(st.sampled_from(("renew", "shard_checkpoint", "commit", "commit", "release")))
+            own: dict[str, Fields] = {
+                "renew": {"lease_expires_ms": moment_ms + 4 * MINUTE_MS},
+                "shard_checkpoint": {"index": 2, "tokens": 60, "input_digest": "sha256:aa"},
+                "commit": {"tokens": 100, "artifact_digest": "sha256:aa"},
+                "release": {"tokens": 100, "reason": "lease_expired", "burned_tokens": 60},
+            }
+            said.append({"event": op, **epoch, **about, **own[op]})
+            if op == "commit":
+                accepted[shard] = reserved.pop(shard)
+            elif op == "release":
+                del reserved[shard]
+    told: list[LedgerLine] = [(LEDGERS[0], line, line["ts_ms"]) for line in said]
+    return told if draw(st.booleans()) else read_later(told)
+
+
 def read_later(history: list[LedgerLine]) -> list[LedgerLine]:
     """The same lines, all found at the end of it."""
     end_ms = max(read_ms for _, _, read_ms in history)
@@ -237,22 +302,22 @@ def read_later(history: list[LedgerLine]) -> list[LedgerLine]:
 
 
 @st.composite
-def histories(draw: st.DrawFn, *, most: int = 25) -> list[LedgerLine]:
+def histories(draw: st.DrawFn, *, most: int = 25, unlikely: bool = False) -> list[LedgerLine]:
     """Up to `most` valid lines in reading order, from two ledgers, while the clock moves on; some are written twice.
 
-    Half of them begin with a believable batch, whose tasks the rest then disturbs.
+    Most begin with a believable batch or believable spending, which the rest then disturbs; `unlikely` lets spend
+    events in that no store would write.
     """
-    advances_ms = st.sampled_from((0, 0, 1, SECOND_MS, SECOND_MS, MINUTE_MS, 15 * MINUTE_MS, 2 * HOUR_MS))
-    history: list[LedgerLine] = draw(st.one_of(st.just([]), workloads()))
+    history: list[LedgerLine] = draw(st.one_of(st.just([]), workloads(), spending()))
     read_ms = history[-1][2] if history else START_MS
-    for _ in range(draw(st.integers(0, most))):
-        read_ms += draw(advances_ms)
-        ledger = draw(st.sampled_from((*LEDGERS, LEDGERS[0])))
-        if history and draw(st.integers(0, 7)) == 0:
-            line = dict(draw(st.sampled_from(history))[1])
+    again = st.integers(0, 30)
+    steps = st.tuples(advances_ms, st.sampled_from((LEDGERS[0], *LEDGERS)), lines(unlikely=unlikely), st.none() | again)
+    for advance_ms, ledger, line, which in draw(st.lists(steps, max_size=most)):
+        read_ms += advance_ms
+        if which is not None and which < len(history):
+            history.append((ledger, history[which][1], read_ms))
         else:
-            line = draw(lines(read_ms))
-        history.append((ledger, line, read_ms))
+            history.append((ledger, read_at(read_ms, line), read_ms))
     return history
 
 

@@ -72,7 +72,7 @@ class Lane(Struct, kw_only=True):
     waits_ms: list[int] = field(default_factory=list)
     """Enqueue to first admit, of the newest lives."""
     steps: list[tuple[int, int]] = field(default_factory=list)
-    """The newest checkpoint steps: tokens gained, milliseconds taken."""
+    """The newest checkpoint steps (tokens gained, milliseconds taken) and as many older ones again at most."""
     steps_tokens: int = 0
     steps_ms: int = 0
     attempts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ATTEMPT_OUTCOMES, 0))
@@ -89,13 +89,16 @@ class Lane(Struct, kw_only=True):
 
     def record_step(self, tokens: int, elapsed_ms: int) -> None:
         """Remember one checkpoint step of `tokens` gained in `elapsed_ms`, both above 0."""
-        if len(self.steps) == RATE_STEPS:
-            old_tokens, old_ms = self.steps.pop(0)
-            self.steps_tokens -= old_tokens
-            self.steps_ms -= old_ms
-        self.steps.append((tokens, elapsed_ms))
+        steps = self.steps
+        steps.append((tokens, elapsed_ms))
         self.steps_tokens += tokens
         self.steps_ms += elapsed_ms
+        if len(steps) > RATE_STEPS:
+            old_tokens, old_ms = steps[-RATE_STEPS - 1]
+            self.steps_tokens -= old_tokens
+            self.steps_ms -= old_ms
+            if len(steps) == 2 * RATE_STEPS:
+                del steps[:RATE_STEPS]
 
     def decode_tokens_per_ms(self) -> float | None:
         """Tokens per millisecond over the remembered checkpoint steps; None before the first."""

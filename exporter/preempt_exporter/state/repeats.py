@@ -1,7 +1,7 @@
 """The same line twice: what a ledger remembers so that a repeat changes nothing but its counter (ledger.md 1)."""
 
 from collections.abc import Hashable, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from msgspec import Struct, field
 
@@ -72,7 +72,8 @@ class LedgerMemory(Struct):
 
     def without_repeated_ids(self, records: Sequence[Record]) -> Sequence[Record]:
         """The records whose `id` is not among the ledger's last ids; remembers theirs. Same order."""
-        ids = [record.id for record in records if record.id is not None]
+        named: list[str | None] = [record.id for record in records]
+        ids = cast(list[str], named) if None not in named else [name for name in named if name is not None]
         if not ids or self.ids.add_all_if_new(ids):
             return records
         return [record for record in records if record.id is None or self.ids.add_if_new(record.id)]

@@ -52,7 +52,6 @@ class TaskFold:
             lane=event.lane or lane_name,
             state=RUNNING,
             ledger=ledger,
-            first_ms=moment_ms,
             last_ms=moment_ms,
             enqueued_ms=moment_ms,
             deadline_ms=self._defaults.deadline_ms,

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
+from preempt_exporter.clock import SystemClock
 from preempt_exporter.errors import UnreadableInput
 from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.tail.folders import Folders, Form, rotated_form
@@ -27,7 +28,7 @@ def read_batch(patterns: Sequence[str]) -> Iterator[Chunk]:
     Raises `UnreadableInput` for a named path that is not there, for one that cannot be read, and for compressed data
     that is damaged, unless the next form holds it all. A folder or glob that means no ledger gives nothing.
     """
-    folders = Folders()
+    folders = Folders(SystemClock())
     seen: set[tuple[int, int]] = set()
     for ledger in batch_ledgers(patterns, folders):
         yield from _read_ledger(ledger, seen)

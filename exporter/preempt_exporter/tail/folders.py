@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct, field
 
+from preempt_exporter.clock import Clock
+
 _FORM = re.compile(r"(?P<live>.+)[.-](?P<stamp>[0-9]+)(?P<packed>\.gz|\.zst)?", re.DOTALL)
 _DATE_DIGITS = 6
+_TICK_MS = 50
 
 
 class Form(Struct, frozen=True, order=True):
@@ -41,7 +44,7 @@ class Folder(Struct, kw_only=True):
     key: tuple[int, ...] = ()
     """Device, inode and times of the folder when it was listed."""
     settled: bool = False
-    """False right after a change: a second one within the same tick of the file system's clock would not show."""
+    """False soon after a change: a second one within the same tick of the file system's clock would not show."""
     files: dict[str, int] = field(default_factory=dict)
     """Names to inode numbers of everything that is no folder."""
     subfolders: dict[str, bool] = field(default_factory=dict)
@@ -64,8 +67,9 @@ def list_entries(path: str) -> "Iterator[os.DirEntry[str]]":
 class Folders:
     """Listings by path."""
 
-    def __init__(self, list_folder: ListFolder = list_entries) -> None:
+    def __init__(self, clock: Clock, list_folder: ListFolder = list_entries) -> None:
         """`list_folder` is an argument so that a test can forbid it."""
+        self._clock = clock
         self._list = list_folder
         self._known: dict[str, Folder] = {}
 
@@ -94,7 +98,7 @@ class Folders:
             return False
         fresh = self._listing(path)
         fresh.key = key
-        fresh.settled = key == known.key
+        fresh.settled = key == known.key and self._clock.now_ms() - _changed_ms(key) > _TICK_MS
         self._known[path] = fresh
         return (fresh.files, fresh.subfolders, fresh.error) != (known.files, known.subfolders, known.error)
 
@@ -117,6 +121,10 @@ class Folders:
         for forms in folder.forms.values():
             forms.sort()
         return folder
+
+
+def _changed_ms(key: tuple[int, ...]) -> int:
+    return key[2] // 1_000_000 if len(key) > 2 else 0
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:

@@ -46,7 +46,7 @@ class Tail:
         """
         self._patterns = list(patterns)
         self._clock = clock
-        self._folders = Folders(list_folder)
+        self._folders = Folders(clock, list_folder)
         self._around = Surroundings(
             clock=clock,
             folders=self._folders,
@@ -79,8 +79,8 @@ class Tail:
         now_s = self._clock.monotonic_s()
         looks = max(_MIN_LOOKS, int((now_s - self._scanned_s) * LOOKS_PER_S))
         self._scanned_s = now_s
-        full = now_s - self._full_scan_s >= FULL_SCAN_S and (len(self._ledgers) <= LOOKS_PER_S or not self._started)
-        if full or not self._started:
+        full = now_s - self._full_scan_s >= FULL_SCAN_S and len(self._folders.paths()) <= LOOKS_PER_S
+        if full:
             self._full_scan_s = now_s
         if self._refresh_folders(changed, looks, full=full):
             self._find_ledgers()
@@ -105,7 +105,7 @@ class Tail:
         for path in changed:
             due.add(path)
             due.add(os.path.dirname(path))
-        news = [self._folders.refresh(path) for path in due.intersection(known)]
+        news = [self._folders.refresh(path, force=full) for path in due.intersection(known)]
         return any(news)
 
     def _turn_of_folders(self, looks: int) -> Iterator[str]:

@@ -106,15 +106,16 @@ def compare(read_at: ReadAt, size: int, trail: Trail) -> Relation:
 def bytes_kept_from(read_at: ReadAt, size: int, trail: Trail, search_bytes: int) -> int:
     """How many of the file's first bytes are the last ones that `trail` read: a file whose old lines were cut off.
 
-    0 unless whole lines agree: every byte of the anchor that the file begins with or holds, and each sample in
-    reach. At most the first `search_bytes` are searched.
+    0 unless it can be told with certainty: the last line read stands whole in the anchor, every byte of the anchor
+    that the file begins with or holds agrees, and so does the head or sample in reach. At most the first
+    `search_bytes` are searched.
     """
     anchor = trail.anchor
     if not anchor.endswith(b"\n"):
         return 0
     text = read_at(0, min(size, search_bytes))
     found = text.find(anchor)
-    if found >= 0 and len(anchor) == ANCHOR_BYTES:
+    if found >= 0 and len(anchor) == ANCHOR_BYTES and anchor.count(b"\n") > 1:
         kept = found + len(anchor)
         return kept if _samples_agree(text, kept, trail) else 0
     start = 0
@@ -127,7 +128,7 @@ def bytes_kept_from(read_at: ReadAt, size: int, trail: Trail, search_bytes: int)
 def _samples_agree(text: bytes, kept: int, trail: Trail) -> bool:
     """Whether `text[:kept]` may be the `kept` bytes before the trail's offset, by every sample that lies within."""
     shift = trail.offset - kept
-    if shift < 0:
+    if shift < 0 or not text.startswith(trail.head[shift:]):
         return False
     for index in range(len(trail.samples) // DIGEST_BYTES):
         begin = (index + 1) * trail.spacing - SAMPLE_BYTES - shift

@@ -61,7 +61,7 @@ class LedgerTail:
             seat = seats.pop(track.key, None)
             if seat is not None:
                 self._sit(track, *seat, now_s)
-            elif track.path in self.unreachable or track.seat == "detached":
+            elif track.path in self.unreachable or (track.seat == "detached" and track.source is not None):
                 continue
             else:
                 self._detach(track, now_s)
@@ -133,6 +133,7 @@ class LedgerTail:
             track.path, track.seat = path, seat
             track.real_path = self._around.real_path(path)
         track.note(found, now_s)
+        self._around.open_early(track)
 
     def _take_in(self, key: Key, path: str, seat: Seat, found: os.stat_result, now_s: float) -> None:
         """A file new to this ledger. One file is read once, even if two ledgers' names lead to it."""
@@ -152,6 +153,7 @@ class LedgerTail:
             track.real_path = self._around.real_path(path)
             track.note(found, now_s)
             self.tracks.append(track)
+            self._around.open_early(track)
         self._odd_files.discard(path)
         self._around.owners[key] = self
 

@@ -6,7 +6,7 @@ from preempt_exporter.ledger.records import MAX_LINE_BYTES
 from preempt_exporter.tail.identity import Trail
 from preempt_exporter.tail.source import Source
 
-READ_BYTES = 1 << 19
+READ_BYTES = 1 << 18
 """Large enough that a read costs nothing beside the decoding of its lines, small enough to stay in the cache."""
 _OVERLONG_BYTES = MAX_LINE_BYTES + 2
 

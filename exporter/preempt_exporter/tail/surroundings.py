@@ -2,12 +2,13 @@
 
 import os
 from collections import OrderedDict
+from contextlib import suppress
 
 from preempt_exporter.clock import Clock
 from preempt_exporter.tail.folders import Folders
 from preempt_exporter.tail.positions import Notice, TailStats
 from preempt_exporter.tail.source import OpenFile, PackedSource, PlainSource
-from preempt_exporter.tail.track import Key, Track
+from preempt_exporter.tail.track import Key, Stage, Track
 
 _NOTICES_KEPT = 1000
 
@@ -68,6 +69,13 @@ class Surroundings:
         self._open.move_to_end(track)
         self._close_surplus(track)
         return track.source
+
+    def open_early(self, track: Track) -> None:
+        """Open a file that is to be read, while there are descriptors left: what is open survives its deletion."""
+        if track.source is not None or track.stage is Stage.FINISHED or len(self._open) >= self._max_open_files:
+            return
+        with suppress(OSError, FileMoved):
+            self.opened(track)
 
     def close(self, track: Track) -> None:
         """Let go of the track's descriptor."""
