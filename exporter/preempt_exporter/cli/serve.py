@@ -48,8 +48,6 @@ def run(args: Namespace) -> int:
     clock = SystemClock()
     state_file = config.values["state.file"]
     snapshots = SnapshotKeeper(Path(state_file), clock) if state_file else None
-    if snapshots is None:
-        log.warning("no --state.file: a restart reads the ledgers anew, and what was rotated away is not counted")
     try:
         return _serve(config, patterns, snapshots, clock)
     finally:
@@ -81,17 +79,19 @@ def _serve(config: Config, patterns: list[str], snapshots: SnapshotKeeper | None
             stop.set()
 
     thread = threading.Thread(target=read, name="reader")
+
+    def listening(urls: list[str]) -> None:
+        for url in urls:
+            log.info("serving %s/metrics (pid %d)", url.rstrip("/"), os.getpid())
+        if snapshots is None:
+            log.warning("no --state.file: a restart reads the ledgers anew, and what was rotated away is not counted")
+        thread.start()
+
     try:
-        serve(exposition, settings, stop=stop, on_listening=lambda urls: _start(thread, urls), clock=clock)
+        serve(exposition, settings, stop=stop, on_listening=listening, clock=clock)
     finally:
         stop.set()
         reader.wake()
         if thread.ident is not None:
             thread.join(STOP_PATIENCE_S)
     return 1 if broken else 0
-
-
-def _start(thread: threading.Thread, urls: list[str]) -> None:
-    for url in urls:
-        log.info("serving %s/metrics (pid %d)", url.rstrip("/"), os.getpid())
-    thread.start()
