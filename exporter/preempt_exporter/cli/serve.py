@@ -8,6 +8,7 @@ from pathlib import Path
 
 from preempt_exporter import __version__
 from preempt_exporter.cli.folding import ledgers_of
+from preempt_exporter.cli.printable import PrintableFormatter
 from preempt_exporter.clock import Clock, SystemClock
 from preempt_exporter.config import SERVE_NAMES, Config, add_setting_arguments, resolve
 from preempt_exporter.pipeline.exposition import WatchedExposition
@@ -40,11 +41,9 @@ def run(args: Namespace) -> int:
     """Serve until SIGINT or SIGTERM; 1 if reading broke down."""
     config = resolve(args)
     patterns = ledgers_of(args.ledgers)
-    logging.basicConfig(
-        level=config.values["log.level"].upper(),
-        format="%(asctime)s %(levelname)s %(message)s",
-        datefmt="%Y-%m-%dT%H:%M:%S%z",
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(PrintableFormatter())
+    logging.basicConfig(level=config.values["log.level"].upper(), handlers=[handler])
     clock = SystemClock()
     state_file = config.values["state.file"]
     snapshots = SnapshotKeeper(Path(state_file), clock) if state_file else None
