@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import shared_samples
-from tests.running_exporter import exit_status, is_one_line, serving, told
 
 from preempt_exporter.clock import SystemClock
+from tests import shared_samples
+from tests.running_exporter import exit_status, is_one_line, serving, told
 
 BROKEN_READER = """
 import sys

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests import shared_samples
-from tests.running_exporter import exit_status, is_one_line, serving
 
 from preempt_exporter.cli.status_table import duration_text, print_rows
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.state.task_row import TaskRow
+from tests import shared_samples
+from tests.running_exporter import exit_status, is_one_line, serving
 
 T0_MS = 1_795_956_000_000
 FIELDS = {
