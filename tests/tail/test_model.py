@@ -184,8 +184,8 @@ class WritesAndRotations(RuleBasedStateMachine):
 
 
 WritesAndRotations.TestCase.settings = settings(
-    max_examples=60,
-    stateful_step_count=25,
+    max_examples=int(os.environ.get("MODEL_EXAMPLES", "150")),
+    stateful_step_count=35,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,

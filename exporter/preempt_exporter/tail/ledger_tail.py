@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 
 from preempt_exporter.ledger.chunk import Chunk
+from preempt_exporter.tail.identity import Relation, compare
 from preempt_exporter.tail.judge import judge
 from preempt_exporter.tail.ledgers import LedgerFiles, files_of
 from preempt_exporter.tail.lines import ContentChanged, last_piece, next_piece
@@ -25,6 +26,14 @@ class Budget:
     def __init__(self, max_bytes: int) -> None:
         """At least one chunk goes out whatever the number."""
         self.left = max_bytes
+
+
+class LiveChanged(Exception):
+    """The live file turned out to be truncated or rewritten while another was judged against it."""
+
+    def __init__(self, live: Track) -> None:
+        super().__init__()
+        self.live = live
 
 
 class LedgerTail:
@@ -243,8 +252,10 @@ class LedgerTail:
                     continue
                 try:
                     yield from self._read_track(track, budget)
-                except (ContentChanged, FileMoved) as change:
-                    if isinstance(change, ContentChanged):
+                except (ContentChanged, LiveChanged, FileMoved) as change:
+                    if isinstance(change, LiveChanged):
+                        self._truncated(change.live)
+                    elif isinstance(change, ContentChanged):
                         self._truncated(track)
                     self.relist()
                     for other in self.tracks:
@@ -267,8 +278,10 @@ class LedgerTail:
         if isinstance(source, PlainSource):
             if track.seat != "packed" and self._holds_packed_data(track, source):
                 return
-            if track.stage in (Stage.UNJUDGED, Stage.WAITING) and not self._judged(track, source):
+            unsure = track.stage in (Stage.UNJUDGED, Stage.WAITING) or not track.trail.offset
+            if unsure and not self._judged(track, source):
                 return
+            self._verify(track, source)
         while True:
             cut = next_piece(source, track.trail, skipping=track.skipping)
             if cut.piece is None and cut.seen < track.seen:
@@ -296,6 +309,17 @@ class LedgerTail:
             if quiet:
                 yield from self._finish(track)
 
+    def _verify(self, track: Track, source: PlainSource) -> None:
+        """Device and inode are the file's: see that its head still is, and all that is known of it after a restart."""
+        trail = track.trail
+        if track.unverified:
+            changed = compare(source.read_at, source.stat().st_size, trail) is Relation.DIFFERENT
+        else:
+            anchor = source.read_at(trail.offset - len(trail.anchor), len(trail.anchor))
+            changed = anchor != trail.anchor or source.read_at(0, len(trail.head)) != trail.head
+        if changed:
+            raise ContentChanged
+
     def _finish(self, track: Track) -> Iterator[Chunk]:
         """The file is not written any more: its last line is whole even without its end."""
         source = self._around.opened(track)
@@ -311,6 +335,14 @@ class LedgerTail:
 
     def _judged(self, track: Track, source: PlainSource) -> bool:
         """Whether the file is to be read now, after what of its content was read elsewhere."""
+        live = self._live_track()
+        if live is not None and live is not track and live.dirty and live.trail.offset:
+            live_source = self._around.opened(live)
+            try:
+                if isinstance(live_source, PlainSource):
+                    self._verify(live, live_source)
+            except ContentChanged as change:
+                raise LiveChanged(live) from change
         now_s = self._around.now_s()
         verdict = judge(
             track,
@@ -321,7 +353,7 @@ class LedgerTail:
             quiet_s=self._around.quiet_s,
         )
         if isinstance(verdict.copies, PastContent) and track.seat == "rotated":
-            verdict.copies.position.rotated_here = True
+            self._taken_along(verdict.copies)
         if verdict.trail is not None:
             track.trail = verdict.trail
             track.skipping = verdict.skipping
@@ -342,6 +374,16 @@ class LedgerTail:
         elif verdict.stage is Stage.FINISHED:
             self._around.close(track)
         return False
+
+    def _taken_along(self, content: PastContent) -> None:
+        """A rotated file repeats past content: what stands under the live name came after it.
+
+        Unless the live file is another than the one that held it, and may itself repeat it: that is judged first.
+        """
+        live = self._live_track()
+        held_it = live is not None and live.key == (content.position.device, content.position.inode)
+        if live is None or held_it or live.stage is Stage.READING:
+            content.position.rotated_here = True
 
     def _holds_packed_data(self, track: Track, source: PlainSource) -> bool:
         """Compressed data under a plain name is no ledger text; said once, and looked at again when it changes."""
@@ -368,7 +410,7 @@ class LedgerTail:
         self.past.add(track, owed=unread, vanished=not copies, rotated_here=bool(copies))
         track.size = size
         track.changed_s = now_s
-        track.start_over()
+        track.start_over(now_s)
 
     def _lost_its_last_line(self, track: Track) -> None:
         self._around.stats.truncations += 1
