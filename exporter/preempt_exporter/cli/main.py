@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "emit": "append one valid line to a ledger, from a shell",
     "report": "what rework costs in each lane, and whether a job's slack can bear it",
     "route": "which lane a job goes to, why, and which row of the decision table said so",
+    "drill": "labelled local drills: fake work that really writes ledgers",
     "rules": "check and test the alerting rules with promtool",
 }
 """Each command's one-line help; its module is `preempt_exporter.cli.<name>`."""

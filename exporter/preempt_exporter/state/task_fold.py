@@ -52,7 +52,6 @@ class TaskFold:
             lane=event.lane or lane_name,
             state=RUNNING,
             ledger=ledger,
-            first_ms=moment_ms,
             last_ms=moment_ms,
             enqueued_ms=moment_ms,
             deadline_ms=self._defaults.deadline_ms,
@@ -130,7 +129,7 @@ class TaskFold:
         self._learn(life, event, moment_ms)
         if not life.admitted:
             life.admitted = True
-            lane.waits_ms.append(max(0, moment_ms - life.enqueued_ms))
+            lane.record_wait(max(0, moment_ms - life.enqueued_ms))
 
     def _preempt(self, life: Life, event: Preempt, moment_ms: int, lane: Lane, run: Run) -> None:
         self.count(event, moment_ms, lane)

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from preempt_exporter.ledger.records import Attempt, Heartbeat, Record, SwitchEvent, TaskEvent
 from preempt_exporter.settings import LaneSettings, TaskSettings
@@ -48,7 +49,7 @@ class Watched:
         if len(figures.runs) > MAX_RUNS_KEPT:
             self.expire(now_ms)
 
-    def _fold_in_order(self, records: Sequence[Record], index: int, memory: LedgerMemory, now_ms: int) -> None:
+    def _fold_in_order(self, records: Sequence[Any], index: int, memory: LedgerMemory, now_ms: int) -> None:
         """The hot loop: what nearly every line needs stands here in a row, the rest is behind calls."""
         figures = self.figures
         appliers = self._task_fold.appliers
@@ -70,10 +71,10 @@ class Watched:
                 run_name = record.run
                 run = runs.get(run_name) or figures.run(run_name, now_ms)
                 lives = run.lives
-            if moment_ms > run.last_ms:
-                run.touch(moment_ms)
+            run.last_ms = max(run.last_ms, moment_ms)
             life = lives.get(record.task_id)
             if life is None:
+                run.touch(moment_ms)
                 life = self._task_fold.begin(record, moment_ms, index, run, self.lanes.default)
             elif life.ended_ms is not None or (life.ledger != index and moment_ms < life.last_ms):
                 living = self._unusual(record, life, moment_ms, index, run)
@@ -83,17 +84,19 @@ class Watched:
                     self._task_fold.count(record, moment_ms, lane)
                     continue
                 life = living
-            life.ledger = index
+            if life.ledger != index:
+                life.ledger = index
             life.last_ms = moment_ms
             if record.lane is not None and record.lane != life.lane:
                 life.lane = record.lane
             lane = lanes.get(life.lane) or figures.lane(life.lane)
             lane.events[name] += 1
             if kind is Heartbeat:
-                life.state = RUNNING
+                if life.state is not RUNNING:
+                    life.state = RUNNING
                 if record.output_tokens is not None:
                     life.output_tokens = record.output_tokens
-                if record.next_within_ms is not None:
+                if record.next_within_ms != life.next_within_ms and record.next_within_ms is not None:
                     life.next_within_ms = record.next_within_ms
             else:
                 apply(life, record, moment_ms, lane, run)

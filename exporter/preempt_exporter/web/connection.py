@@ -17,15 +17,15 @@ from uvicorn.server import ServerState
 from preempt_exporter.web.settings import Patience
 
 
-class Waiting(enum.IntEnum):
-    """What a connection waits for, the least worth keeping first."""
+class Waiting(enum.Enum):
+    """What a connection waits for."""
 
-    HANDSHAKE = 0
-    REQUEST = 1
-    CLOSE = 2
-    IDLE = 3
-    SEND = 4
-    ANSWER = 5
+    HANDSHAKE = "handshake_s"
+    REQUEST = "request_s"
+    ANSWER = "answer_s"
+    SEND = "send_s"
+    IDLE = "idle_s"
+    CLOSE = "close_s"
 
 
 class HttpProtocol(H11Protocol):
@@ -80,39 +80,27 @@ class HttpProtocol(H11Protocol):
 class Visit:
     """A client from accept on, with the moment since which it waits for the same thing."""
 
-    def __init__(self, protocol: HttpProtocol, *, now_s: float) -> None:
-        """`now_s` is the moment of accept on a monotonic clock."""
+    def __init__(self, protocol: HttpProtocol, *, number: int, now_s: float) -> None:
+        """`number` counts visits; `now_s` is the moment of accept on a monotonic clock."""
         self.protocol = protocol
+        self.number = number
         self.arrival: asyncio.Task[None] | None = None
         """The handshake, while it lasts."""
         self._doing: tuple[Waiting, object] = (Waiting.HANDSHAKE, None)
         self._since_s = now_s
 
-    def observe(self, now_s: float) -> tuple[Waiting, float]:
-        """What the visit waits for, and since when.
+    def spent_patience(self, now_s: float, patience: Patience) -> float:
+        """How much of what it may wait the visit has waited: 0 just begun, above 1 overdue.
 
         The request at hand is part of what is compared: a client that asks again and again is never long at one thing,
         while one that drips a request byte by byte still is.
         """
-        doing = (self.protocol.waits_for(), self.protocol.cycle)
+        waiting = self.protocol.waits_for()
+        doing = (waiting, self.protocol.cycle)
         if doing != self._doing:
             self._doing, self._since_s = doing, now_s
-        return doing[0], self._since_s
-
-    def is_overdue(self, now_s: float, patience: Patience) -> bool:
-        """Whether the visit waits for longer than we are willing to."""
-        waiting, since_s = self.observe(now_s)
-        return (
-            now_s - since_s
-            > {
-                Waiting.HANDSHAKE: patience.handshake_s,
-                Waiting.REQUEST: patience.request_s,
-                Waiting.CLOSE: patience.close_s,
-                Waiting.IDLE: patience.idle_s,
-                Waiting.SEND: patience.send_s,
-                Waiting.ANSWER: patience.answer_s,
-            }[waiting]
-        )
+        allowed_s: float = getattr(patience, waiting.value)
+        return (now_s - self._since_s) / allowed_s
 
     def finish(self) -> None:
         """Close after the request in flight; at once where there is none."""

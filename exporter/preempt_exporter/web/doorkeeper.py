@@ -1,5 +1,8 @@
 """Stands before every path: nothing but 401 without credentials, and the response headers that the operator set."""
 
+import asyncio
+import contextlib
+
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -38,7 +41,9 @@ class Doorkeeper:
                     headers["Connection"] = "close"
             await send(message)
 
-        await application(scope, receive, send_with_headers)
+        # Cancelled only when the server has stopped and this client is gone: there is nothing left to say.
+        with contextlib.suppress(asyncio.CancelledError):
+            await application(scope, receive, send_with_headers)
 
     async def _may_pass(self, logins: Logins, headers: Headers) -> bool:
         authorization = headers.get("authorization")

@@ -1,11 +1,12 @@
 """Accepts clients, keeps their number and their slowness within bounds, and lets them finish when we stop.
 
-The bound is kept by closing the connection that has waited longest for its client, never by turning away the new one:
-the new one may be the scrape.
+The bound is kept by closing the connection that is nearest to the end of our patience, never by turning away the new
+one: the new one may be the scrape.
 """
 
 import asyncio
 import contextlib
+import resource
 import socket
 import ssl
 from collections.abc import Callable
@@ -19,8 +20,9 @@ from preempt_exporter.web.connection import HttpProtocol, Visit
 from preempt_exporter.web.settings import Patience
 
 SWEEP_S = 0.25
-ACCEPT_PAUSE_S = 0.1
-"""After the system refused a connection: no descriptors or no memory."""
+ACCEPT_PAUSE_S = 0.01
+"""After the system refused a connection (no descriptors, no memory) and one was closed to make room."""
+FEWEST_CONNECTIONS = 8
 
 
 class Listener:
@@ -45,6 +47,8 @@ class Listener:
         self._clock = clock
         self._state = ServerState()
         self._visits: set[Visit] = set()
+        self._accepted = 0
+        self._most_connections = _affordable(patience.connections)
         self._loops: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -81,7 +85,7 @@ class Listener:
                 self._make_room()
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
-            if len(self._visits) >= self._patience.connections:
+            if len(self._visits) >= self._most_connections:
                 self._make_room()
             self._welcome(client)
             # A full backlog is accepted without ever waiting: let the requests have their turn.
@@ -91,33 +95,37 @@ class Listener:
         protocol = HttpProtocol(
             self._config, self._state, refuses=self._refuses, on_lost=lambda: self._visits.discard(visit)
         )
-        visit = Visit(protocol, now_s=self._clock.monotonic_s())
+        self._accepted += 1
+        visit = Visit(protocol, number=self._accepted, now_s=self._clock.monotonic_s())
         self._visits.add(visit)
-        visit.arrival = asyncio.create_task(self._shake_hands(visit, client))
+        visit.arrival = asyncio.create_task(self._shake_hands(protocol, client))
+        visit.arrival.add_done_callback(lambda arrival: self._arrived(visit, client, arrival))
 
-    async def _shake_hands(self, visit: Visit, client: socket.socket) -> None:
+    async def _shake_hands(self, protocol: HttpProtocol, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         tls = self._tls()
-        try:
-            if tls is None:
-                await loop.connect_accepted_socket(lambda: visit.protocol, client)
-            else:
-                await loop.connect_accepted_socket(
-                    lambda: visit.protocol,
-                    client,
-                    ssl=tls,
-                    ssl_handshake_timeout=self._patience.handshake_s,
-                    ssl_shutdown_timeout=self._patience.close_s,
-                )
-        except (OSError, asyncio.CancelledError):
-            # Nobody is there to be told: strangers probe, clients hang up, handshakes fail or take too long.
+        if tls is None:
+            await loop.connect_accepted_socket(lambda: protocol, client)
+        else:
+            await loop.connect_accepted_socket(
+                lambda: protocol,
+                client,
+                ssl=tls,
+                ssl_handshake_timeout=self._patience.handshake_s,
+                ssl_shutdown_timeout=self._patience.close_s,
+            )
+
+    def _arrived(self, visit: Visit, client: socket.socket, arrival: asyncio.Task[None]) -> None:
+        # Nobody is to be told of a failure: strangers probe, clients hang up, handshakes fail or take too long. Here
+        # and not in the task, because a task that is cancelled before its first step never comes to clean up.
+        if arrival.cancelled() or arrival.exception() is not None:
             client.close()
             self._visits.discard(visit)
 
     def _make_room(self) -> None:
         now_s = self._clock.monotonic_s()
         if self._visits:
-            worst = min(self._visits, key=lambda visit: visit.observe(now_s))
+            worst = max(self._visits, key=lambda visit: (visit.spent_patience(now_s, self._patience), -visit.number))
             worst.cut()
             self._visits.discard(worst)
 
@@ -127,9 +135,17 @@ class Listener:
             self._set_date()
             now_s = self._clock.monotonic_s()
             for visit in list(self._visits):
-                if visit.is_overdue(now_s, self._patience):
+                if visit.spent_patience(now_s, self._patience) > 1:
                     visit.cut()
 
     def _set_date(self) -> None:
         now_s = self._clock.now_ms() / 1000
         self._state.default_headers = [(b"date", formatdate(now_s, usegmt=True).encode("ascii"))]
+
+
+def _affordable(connections: int) -> int:
+    """At most `connections`, and no more than half of the descriptors that this process may have: ledgers need some."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return connections
+    return max(FEWEST_CONNECTIONS, min(connections, most // 2))

@@ -30,6 +30,8 @@ class Overview(Struct, kw_only=True):
     past_deadline: int
     cannot_absorb: int
     """Tasks that one more preemption would lose."""
+    tasks_offset: int
+    """How many matching tasks stand before the first of `tasks`."""
     tasks: list[Raw]
     lanes: Raw
     runs: Raw
@@ -43,10 +45,10 @@ _encode = msgspec.json.Encoder().encode
 LIVE_STATES = frozenset({"queued", "running", "preempted"})
 
 
-def overview(exposition: Exposition, *, limit: int | None, match: str) -> bytes:
-    """Ask `exposition` everything; of the tasks list the first `limit` whose id, run, lane or state contains `match`.
+def overview(exposition: Exposition, *, offset: int = 0, limit: int | None = None, match: str = "") -> bytes:
+    """Ask `exposition` everything; list `limit` tasks from `offset` on.
 
-    Totals cover every task. Letter case does not matter.
+    Only tasks whose id, run, lane or state contains `match`, in whatever case, are listed; totals cover every task.
     """
     tasks_json = exposition.tasks()
     tasks = _decode_raw(tasks_json)
@@ -63,7 +65,8 @@ def overview(exposition: Exposition, *, limit: int | None, match: str) -> bytes:
             next_actions=dict(Counter(glance.next_action for glance in glances)),
             past_deadline=sum(1 for glance in live if (glance.deadline_slack_ms or 0) < 0),
             cannot_absorb=sum(1 for glance in live if glance.fits_one_more_preemption is False),
-            tasks=tasks[:limit],
+            tasks_offset=offset,
+            tasks=tasks[offset : None if limit is None else offset + limit],
             lanes=Raw(exposition.lanes()),
             runs=Raw(exposition.runs()),
             health=Raw(exposition.health()),

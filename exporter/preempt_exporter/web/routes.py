@@ -29,12 +29,14 @@ logger = logging.getLogger(__name__)
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
 GZIP_FROM_BYTES = 1024
-MAX_SHOWN_TASKS = 1_000_000
+MAX_COUNT_DIGITS = 7
 
 PAGE_FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/words.js": ("words.js", "text/javascript; charset=utf-8"),
+    "/page.svg": ("page.svg", "image/svg+xml"),
 }
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -112,16 +114,19 @@ class Routes:
         return PlainTextResponse("not ready: still reading what the ledgers held at the start\n", status_code=503)
 
     async def _tasks(self, request: Request) -> ASGIApp:
-        limit = _limit(request)
+        limit = _number(request, "limit")
         if limit is None:
             return await self._json(request, "tasks", self._exposition.tasks)
         return await self._json(request, ("tasks", limit), lambda: tasks_within(self._exposition.tasks(), limit=limit))
 
     async def _overview(self, request: Request) -> ASGIApp:
-        limit = _limit(request)
+        limit = _number(request, "limit")
+        offset = _number(request, "offset") or 0
         match = request.query_params.get("match", "")
         return await self._json(
-            request, ("overview", limit, match), lambda: overview(self._exposition, limit=limit, match=match)
+            request,
+            ("overview", offset, limit, match),
+            lambda: overview(self._exposition, offset=offset, limit=limit, match=match),
         )
 
     async def _json(self, request: Request, question: object, work: Callable[[], bytes]) -> ASGIApp:
@@ -177,7 +182,7 @@ def _all(request: Request, name: str) -> str | None:
     return ",".join(values) if values else None
 
 
-def _limit(request: Request) -> int | None:
-    """`limit` of the query as a number of tasks; None where it is absent or no number."""
-    text = request.query_params.get("limit", "")
-    return min(int(text), MAX_SHOWN_TASKS) if text.isascii() and text.isdigit() and len(text) <= 7 else None
+def _number(request: Request, name: str) -> int | None:
+    """A count of tasks in the query; None where it is absent or no number."""
+    text = request.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_COUNT_DIGITS else None

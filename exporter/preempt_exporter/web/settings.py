@@ -14,7 +14,7 @@ class Patience(Struct, frozen=True, kw_only=True):
     """How long a client may take over each step, in seconds, and how many clients are kept at once."""
 
     connections: int = 512
-    """Connections at once; beyond that the one that waits longest for its client is closed, never the new one."""
+    """Connections at once; beyond that the one nearest to the end of our patience is closed, never the new one."""
     handshake_s: float = 5.0
     """From accept to the end of the TLS handshake."""
     request_s: float = 5.0
