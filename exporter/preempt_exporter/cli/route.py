@@ -29,8 +29,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Flags of `route`."""
     parser.description = (
         "Ask the decision table for one job: not idempotent, deadline, queue age, checkpoint, rework, interventions, "
-        "host, slack. The first row that matches decides and is named. Lanes under an action are not chosen: the switch "
-        "files beside the telemetry and LEDGER_PATH say which."
+        "host, slack. The first row that matches decides and is named. Lanes under an action are not chosen: the "
+        "switch files beside the telemetry and LEDGER_PATH say which."
     )
     parser.add_argument(
         "--config", required=True, metavar="ROUTER_YML", help="lanes, admission, the table's thresholds"
