@@ -1,6 +1,7 @@
 """The exporter's window figures and `report --last N` are the same numbers."""
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from preempt_exporter.ledger.records import Attempt
 from preempt_exporter.settings import LaneSettings, TaskSettings, Thresholds
 from preempt_exporter.state.lane import WINDOW_ATTEMPTS
 from preempt_exporter.state.rates import LaneMeasurements
+from preempt_exporter.state.repeats import REMEMBERED_ATTEMPTS
 from preempt_exporter.state.telemetry import LaneTelemetry, Telemetry
 from preempt_exporter.state.watched import Watched
 
@@ -63,3 +65,17 @@ def test_they_agree_on_which_attempts_are_the_last() -> None:
         for number in range(WINDOW_ATTEMPTS + 1234)
     )
     assert_same_figures([Chunk(ledger="l", path="l", offset=0, data=many)])
+
+
+@pytest.mark.parametrize("between", [REMEMBERED_ATTEMPTS - 1, REMEMBERED_ATTEMPTS])
+def test_they_agree_on_how_far_back_a_repeat_is_known(between: int) -> None:
+    """An equal line with so many others between: the last one that is a repeat, and the first that is not."""
+    fields = (
+        b'"lane":"free","attempt":1,"enqueue_s":0,"start_s":1,"end_s":2,"outcome":"ok","tokens_in":1,"tokens_out":1'
+    )
+    first = b'{"job_id":"again",%s,"interventions":0}\n' % fields
+    others = b"".join(b'{"job_id":%d,%s,"interventions":0}\n' % (number, fields) for number in range(between))
+    chunks = [Chunk(ledger="l", path="l", offset=0, data=first + others + first + first)]
+    assert_same_figures(chunks)
+    telemetry = Telemetry(chunks)
+    assert len(list(telemetry)) == between + (1 if between < REMEMBERED_ATTEMPTS else 2)
