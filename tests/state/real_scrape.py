@@ -28,7 +28,7 @@ class RealExporter:
         self.watched = Watched(settings.task, settings.lane)
         self.bad_lines = 0
         self._measurements = LaneMeasurements(settings.lane, settings.thresholds)
-        self._choice = SeriesChoice(SeriesMode.parse(settings.task.series), settings.thresholds)
+        self._choice = SeriesChoice(settings.task.series_of_worst, settings.thresholds)
         self._task_samples = TaskSamples()
 
     def read(self, lines: list[LedgerLine], *, together: bool = False) -> "RealExporter":

@@ -1,29 +1,40 @@
-"""`drill NAME`: the labelled local drills, a module of `preempt_exporter.drill` each."""
+"""`drill task|batch|fence|live`: finds the drill, a module each."""
 
 import importlib
 from argparse import ArgumentParser, Namespace
-from typing import cast
-
-from preempt_exporter.cli.main import Command, OneLineParser
+from typing import Protocol, cast
 
 DRILLS: dict[str, str] = {
     "live": "a small fake workload over two lanes that keeps writing a ledger",
+    "fence": "shards against preemptions, zombies, duplicates and skewed clocks on a spend store",
 }
-"""Each drill's one-line help."""
+"""Each drill's one-line help; its module is `preempt_exporter.cli.drill_<name>`."""
+
+
+class Drill(Protocol):
+    """What a drill's module offers."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare flags and arguments."""
+        ...
+
+    def run(self, args: Namespace) -> int:
+        """Play it; the exit status."""
+        ...
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the drills and their arguments."""
-    drills = parser.add_subparsers(dest="drill", metavar="DRILL", required=True, parser_class=OneLineParser)
+    """Declare the drills."""
+    drills = parser.add_subparsers(dest="drill", metavar="DRILL", required=True)
     for name, summary in DRILLS.items():
-        drill = drills.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        _module(name).add_arguments(drill)
+        description = summary[0].upper() + summary[1:] + "."
+        _module(name).add_arguments(drills.add_parser(name, help=summary, description=description))
 
 
 def run(args: Namespace) -> int:
-    """Run the drill that was named."""
+    """Play the drill that was named."""
     return _module(args.drill).run(args)
 
 
-def _module(name: str) -> Command:
-    return cast(Command, importlib.import_module(f"preempt_exporter.drill.{name}"))
+def _module(name: str) -> Drill:
+    return cast(Drill, importlib.import_module(f"preempt_exporter.cli.drill_{name}"))

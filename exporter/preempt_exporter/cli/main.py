@@ -16,10 +16,11 @@ COMMANDS: dict[str, str] = {
     "serve": "tail ledgers and serve their metrics to Prometheus",
     "status": "a row per task, least slack first, with what to do about it",
     "check": "lint ledgers: each bad line with file, line number and reason",
+    "verify": "compare a running exporter's line counters with a cold read",
     "emit": "append one valid line to a ledger, from a shell",
+    "drill": "labelled local drills: what happens to tasks, batches and shards when slots are lost",
     "report": "what rework costs in each lane, and whether a job's slack can bear it",
     "route": "which lane a job goes to, why, and which row of the decision table said so",
-    "drill": "labelled local drills: fake work that really writes ledgers",
     "rules": "check and test the alerting rules with promtool",
 }
 """Each command's one-line help; its module is `preempt_exporter.cli.<name>`."""

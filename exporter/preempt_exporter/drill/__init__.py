@@ -1,4 +1,4 @@
-"""Labelled local drills: fake work that really writes ledgers, so that what watches them can be seen at work.
+"""Labelled local drills: what the rooms that act do, played through from end to end.
 
-Rooms here act; they never import what watches.
+They act and never import what watches; only the commands import them.
 """

@@ -1,0 +1,58 @@
+"""From a store's URL to an open store."""
+
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from preempt_exporter.clock import Clock, SystemClock
+from preempt_exporter.errors import UsageError
+from preempt_exporter.spend.sql_store import SqlSpendStore
+
+_SQLITE_SETTINGS = {"mode": ("rwc", "ro"), "synchronous": ("full", "off")}
+
+
+def open_store(url: str, *, ledger: str, clock: Clock | None = None) -> SqlSpendStore:
+    """Open `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://…`.
+
+    SQLite takes `?mode=ro`, and for drills `?synchronous=off`: quick, and a power cut may lose the newest outcomes.
+
+    `ledger` names the ledger that this process appends to: lines that a crash left pending are appended by whoever
+    next opens the store under the same name. `clock` replaces the store's own, which is the machine's for SQLite and
+    the database's for PostgreSQL; for drills and tests only. Raises `UsageError` for another URL and
+    `StoreUnavailable` for a store that does not answer.
+    """
+    scheme = urlsplit(url).scheme
+    if scheme == "sqlite":
+        from preempt_exporter.spend.store_sqlite import SqliteSpendStore
+
+        path, settings = _sqlite_path(url)
+        return SqliteSpendStore(
+            path,
+            clock=clock or SystemClock(),
+            ledger=ledger,
+            read_only=settings.get("mode") == "ro",
+            survives_power_cut=settings.get("synchronous") != "off",
+        )
+    if scheme in ("postgresql", "postgres"):
+        try:
+            from preempt_exporter.spend.store_postgres import PostgresSpendStore
+        except ImportError:
+            raise UsageError("a postgresql:// store needs psycopg: pip install 'preempt-exporter[postgres]'") from None
+        return PostgresSpendStore(url, ledger=ledger, clock=clock)
+    raise UsageError(f"store {_without_password(url)!r}: give sqlite:///file.db or postgresql://host/database")
+
+
+def _sqlite_path(url: str) -> tuple[Path, dict[str, str]]:
+    parts = urlsplit(url)
+    path = unquote(parts.path.removeprefix("/"))
+    if parts.netloc or not path or path == ":memory:":
+        raise UsageError(f"store {url!r}: name a file, sqlite:///relative.db or sqlite:////absolute.db")
+    settings = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name, value in settings.items():
+        if value not in _SQLITE_SETTINGS.get(name, ()):
+            raise UsageError(f"store {url!r}: of parameters only mode=ro|rwc and synchronous=full|off are known")
+    return Path(path), settings
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    return url.replace(f":{parts.password}@", ":…@") if parts.password else url

@@ -1,0 +1,40 @@
+"""`drill fence --processes`: real workers, killed and stopped for real, on real stores."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_killed_and_stopped_processes_leave_one_artifact_per_shard(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """`kill -9` in mid-write, SIGSTOP past the lease and SIGCONT: nothing is billed twice, every zombie is refused."""
+    if kind == "sqlite":
+        url = f"sqlite:///{tmp_path / 'spend.db'}"
+    else:
+        new_url: Callable[[], str] = request.getfixturevalue("new_postgres_url")
+        url = new_url()
+    ledger = tmp_path / "ledger.jsonl"
+    command = [sys.executable, "-m", "preempt_exporter.cli.main", "drill", "fence"]
+    flags = ["--processes", "2", "--preemptions", "16", "--shards", "2", "--budget", "3700", "--seed", "7"]
+    done = subprocess.run(
+        [*command, *flags, "--store", url, "--ledger", ledger, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+        env=os.environ | {"LEDGER_PATH": ""},
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    said = json.loads(done.stdout)
+    assert (said["preemptions"], said["artifacts"], said["ok"]) == (16, {"0": 1, "1": 1}, True)
+    assert said["refusals"]["commit/STALE_EPOCH"] > 0
+    lines = [json.loads(line) for line in ledger.read_text().splitlines()]
+    assert sum(line["event"] == "commit" for line in lines) == 2
+    assert done.stderr == ""
