@@ -18,6 +18,18 @@ $(VENV)/.dev: pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/.runtime
 
+demo: $(VENV)/.runtime ## See it work: a fake batch that loses its slots, and the exporter on its ledger (DEMO_SECONDS=20 ends it)
+	@$(BIN)/python -m preempt_exporter.demo
+
+test: $(VENV)/.dev test-tools ## Install what the tests need and run all of them
+	$(BIN)/pytest -n 2 --dist loadfile -m "not soak"
+
+soak: $(VENV)/.dev test-tools ## The long runs
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m soak
+
+bench: $(VENV)/.dev test-tools ## Measure, side by side with peers, and print ratios
+	$(BIN)/python bench/run.py
+
 test-tools: ## Install the programs that the tests run (tools/test-packages.txt), or say which are missing
 	@tools/install-test-packages.sh
 

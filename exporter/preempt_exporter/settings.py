@@ -51,8 +51,8 @@ class TaskDefaults(Struct, frozen=True, kw_only=True):
 class TaskSettings(Struct, frozen=True, kw_only=True):
     """How lives are kept and which of them get series."""
 
-    series: str = "worst:1000"
-    """`worst:N`, `all` or `none`."""
+    series_of_worst: int | None = 1000
+    """How many tasks get series, the worst first; None: all."""
     linger_ms: int = 5 * MINUTE_MS
     """How long after its end a rejected, drained or abandoned life keeps its totals in the scrape."""
     limit: int = 100_000

@@ -81,7 +81,7 @@ def figures(*lines: LedgerLine, now: float, **kwargs: Any) -> Figures:
     lanes = {name: kwargs.pop(name) for name in ("default", "names", "prefill_tokens_per_s") if name in kwargs}
     defaults = {name: kwargs.pop(name) for name in ("deadline_ms", "task_budget") if name in kwargs}
     settings = Settings(
-        task=TaskSettings(series="all", defaults=TaskDefaults(**defaults), **kwargs), lane=LaneSettings(**lanes)
+        task=TaskSettings(series_of_worst=None, defaults=TaskDefaults(**defaults), **kwargs), lane=LaneSettings(**lanes)
     )
     return tell(list(lines), settings, at(now))
 

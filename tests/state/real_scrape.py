@@ -8,7 +8,7 @@ from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.metrics.families import FAMILIES
 from preempt_exporter.metrics.lane_samples import lane_samples
 from preempt_exporter.metrics.run_samples import run_samples
-from preempt_exporter.metrics.series_choice import SeriesChoice, SeriesMode
+from preempt_exporter.metrics.series_choice import SeriesChoice
 from preempt_exporter.metrics.task_samples import TaskSamples
 from preempt_exporter.metrics.text import framed
 from preempt_exporter.state.rates import LaneMeasurements
@@ -28,7 +28,7 @@ class RealExporter:
         self.watched = Watched(settings.task, settings.lane)
         self.bad_lines = 0
         self._measurements = LaneMeasurements(settings.lane, settings.thresholds)
-        self._choice = SeriesChoice(SeriesMode.parse(settings.task.series), settings.thresholds)
+        self._choice = SeriesChoice(settings.task.series_of_worst, settings.thresholds)
         self._task_samples = TaskSamples()
 
     def read(self, lines: list[LedgerLine], *, together: bool = False) -> "RealExporter":

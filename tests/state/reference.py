@@ -24,7 +24,7 @@ THRESHOLDS = ("queue_age_frac", "restart_frac", "max_preempts", "slack_zero", "r
 class Settings:
     """What an operator may have set."""
 
-    task: TaskSettings = field(default_factory=lambda: TaskSettings(series="all"))
+    task: TaskSettings = field(default_factory=lambda: TaskSettings(series_of_worst=None))
     lane: LaneSettings = field(default_factory=LaneSettings)
     thresholds: Thresholds = field(default_factory=Thresholds)
 

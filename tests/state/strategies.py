@@ -332,7 +332,7 @@ def settings(draw: st.DrawFn) -> Settings:
     """What an operator may have set, the defaults among them."""
     return Settings(
         task=TaskSettings(
-            series="all",
+            series_of_worst=None,
             linger_ms=draw(st.sampled_from((5 * MINUTE_MS, 0, 24 * HOUR_MS))),
             abandon_after_ms=draw(st.sampled_from((None, None, MINUTE_MS))),
             silent_after_ms=draw(st.sampled_from((None, 30 * SECOND_MS))),

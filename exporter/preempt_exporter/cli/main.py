@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "status": "a row per task, least slack first, with what to do about it",
     "check": "lint ledgers: each bad line with file, line number and reason",
     "emit": "append one valid line to a ledger, from a shell",
+    "drill": "labelled local drills: fake work that really writes ledgers",
     "rules": "check and test the alerting rules with promtool",
 }
 """Each command's one-line help; its module is `preempt_exporter.cli.<name>`."""

@@ -147,7 +147,7 @@ def _write_lines(descriptor: int, lines: bytes) -> None:
     written = os.write(descriptor, rest)
     while written < len(rest):
         # A nearly full disk takes a part and names its reason at the next try; others may have appended meanwhile.
-        if os.lseek(descriptor, 0, os.SEEK_CUR) != os.fstat(descriptor).st_size:
+        if written == 0 or os.lseek(descriptor, 0, os.SEEK_CUR) != os.fstat(descriptor).st_size:
             raise OSError(errno.EIO, "only a part of the line was written")
         rest = rest[written:]
         written = os.write(descriptor, rest)

@@ -46,14 +46,13 @@ def decode_chunk(data: bytes, *, at_file_start: bool = False) -> Decoded:
     while start < len(data):
         end = _piece_end(data, start)
         piece = data[start:end]
-        newlines = piece.count(b"\n")
-        together = _decode_together(piece, newlines)
+        together = _decode_together(piece)
         if together is None:
-            _decode_one_by_one(piece, start, line, records, bad)
+            line += _decode_one_by_one(piece, start, line, records, bad)
         else:
             records += together
+            line += len(together)
         start = end
-        line += newlines
     return Decoded(records, bad, len(records) + len(bad))
 
 
@@ -82,23 +81,19 @@ _EVENTS: Final = msgspec.json.Decoder(Event)
 _ATTEMPTS: Final = msgspec.json.Decoder(Attempt)
 
 
-def _decode_together(piece: bytes, newlines: int) -> "list[Event] | list[Attempt] | None":
+_NOT_IN_SKELETON: Final = bytes(byte for byte in range(256) if byte not in b"{}[\n")
+
+
+def _decode_together(piece: bytes) -> "list[Event] | list[Attempt] | None":
     """All lines of a piece in one call, or None where that could differ from reading line by line.
 
-    msgspec does not mind two objects on one line or one over two. Inside valid JSON without backslashes, `}`,
-    newline, `{` cannot follow each other within one value, so if every inner newline stands so, each line holds
-    whole objects; and as many objects as lines means one each. Characters are bytes where all is ASCII and nothing
-    is escaped, so the types' own length limits hold; and no more brackets than lines means nothing is nested deep.
+    msgspec does not mind two objects on one line, or one over two. So the piece, stripped of all but braces, square
+    brackets and newlines, has to be one empty object per line, for as many lines as objects were found. Then no brace
+    stands inside a string, or there were fewer objects than braces; nothing is nested; and each line holds exactly one
+    object from its beginning to its end. Where all is ASCII and nothing is escaped, characters are bytes, so that the
+    types' own length limits hold, and the key `event` is spelt in one way only.
     """
-    if not (
-        piece.startswith(b"{")
-        and piece.endswith(b"}\n")
-        and piece.isascii()
-        and b"\\" not in piece
-        and len(piece) <= MAX_LINE_BYTES
-        and piece.count(b"}\n{") == newlines - 1
-        and piece.count(b"{") + piece.count(b"[") - newlines < MAX_NESTING
-    ):
+    if not piece.isascii() or b"\\" in piece or len(piece) > MAX_LINE_BYTES:
         return None
     decoder: msgspec.json.Decoder[Event] | msgspec.json.Decoder[Attempt]
     decoder = _EVENTS if b'"event"' in piece else _ATTEMPTS
@@ -106,23 +101,26 @@ def _decode_together(piece: bytes, newlines: int) -> "list[Event] | list[Attempt
         together = decoder.decode_lines(piece)
     except _UNDECIDED:
         return None
-    return together if len(together) == newlines else None
+    return together if piece.translate(None, _NOT_IN_SKELETON) == b"{}\n" * len(together) else None
 
 
 # --- line by line ---------------------------------------------------------------------------------------------------
 
 
-def _decode_one_by_one(piece: bytes, offset: int, first_line: int, records: list[Record], bad: list[BadLine]) -> None:
-    """Append what each line of the piece holds. `offset` and `first_line` place the piece in the data."""
+def _decode_one_by_one(piece: bytes, offset: int, first_line: int, records: list[Record], bad: list[BadLine]) -> int:
+    """Append what each line of the piece holds; how many newlines it has.
+
+    `offset` and `first_line` place the piece in the data.
+    """
     lines = piece.split(b"\n")
-    attempts: Iterator[Record] = map(call, _decoders(piece, lines), lines)
+    decoded: Iterator[Record] = map(call, _decoders(piece, lines), lines)
     index = 0
     placed = 0
     while index < len(lines):
         before = len(records)
         try:
-            records.extend(attempts)
-            return
+            records.extend(decoded)
+            break
         except _UNDECIDED:
             # What was appended stays, and the iterator goes on after the line that was refused.
             index += len(records) - before
@@ -136,6 +134,7 @@ def _decode_one_by_one(piece: bytes, offset: int, first_line: int, records: list
             else:
                 records.append(judged)
         index += 1
+    return len(lines) - 1
 
 
 LineDecoder = Callable[[bytes], Record]
@@ -143,14 +142,14 @@ LineDecoder = Callable[[bytes], Record]
 
 def _decoders(piece: bytes, lines: list[bytes]) -> list[LineDecoder]:
     """For each line the fastest decoder that is exact on it."""
-    if (
-        piece.isascii()
-        and b"\\" not in piece
-        and len(piece) <= MAX_LINE_BYTES
-        and piece.count(b"{") + piece.count(b"[") < MAX_NESTING + len(lines)
-    ):
-        return [_EVENTS.decode if b'"event"' in line else _ATTEMPTS.decode for line in lines]
-    return [_decoder_for(line) for line in lines]
+    if not piece.isascii() or b"\\" in piece or len(piece) > MAX_LINE_BYTES:
+        return [_decoder_for(line) for line in lines]
+    decoders: list[LineDecoder] = [_EVENTS.decode if b'"event"' in line else _ATTEMPTS.decode for line in lines]
+    if max(map(len, lines)) > 2 * MAX_NESTING:  # each level opens and closes
+        for index, line in enumerate(lines):
+            if line.count(b"{") + line.count(b"[") > MAX_NESTING:
+                decoders[index] = _undecided
+    return decoders
 
 
 def _decoder_for(line: bytes) -> LineDecoder:

@@ -68,9 +68,9 @@ def nesting(line: bytes) -> int:
 
 
 def _read(line: bytes) -> Record:
+    line = line.lstrip(b"\0")
     if len(line) > MAX_LINE_BYTES:
         raise Refused("too_long", f"more than {MAX_LINE_BYTES} bytes")
-    line = line.lstrip(b"\0")
     if line.count(b"{") + line.count(b"[") > MAX_NESTING and nesting(line) > MAX_NESTING:
         raise Refused("too_deep", f"nested more than {MAX_NESTING} deep")
     raw = _raw_fields(line)

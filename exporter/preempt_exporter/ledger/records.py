@@ -29,7 +29,6 @@ Id = Annotated[
         min_length=1,
         max_length=MAX_ID_BYTES,
         description="A name of at most 256 bytes; an integer is read as its decimal string.",
-        extra_json_schema={"type": ["string", "integer"]},
     ),
 ]
 LineId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES, description="Names the line, for repeats.")]

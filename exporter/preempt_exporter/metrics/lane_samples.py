@@ -2,8 +2,8 @@
 
 from itertools import accumulate
 
-from preempt_exporter.metrics.text import label_value, number
 from preempt_exporter.decide.break_even import LaneFigures
+from preempt_exporter.metrics.text import label_value, number
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.lane import BUCKETS_S, Histogram, Lane
 from preempt_exporter.state.rates import LaneMeasurements

@@ -49,7 +49,7 @@ def number(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
-def sample(name: str, value: float, **labels: str) -> str:
+def sample(name: str, value: float, /, **labels: str) -> str:
     """One sample line; empty label values are left out, since to Prometheus they are absent."""
     inner = ",".join(f'{key}="{label_value(text)}"' for key, text in labels.items() if text)
     return f"{name}{{{inner}}} {number(value)}" if inner else f"{name} {number(value)}"

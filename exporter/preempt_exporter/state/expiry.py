@@ -18,12 +18,16 @@ def make_room(figures: Figures, tasks: TaskSettings, now_ms: int) -> None:
     Losing a life that still had series counts as evicted. Live ones go a fiftieth below the limit at once, so that a
     full house does not pay for a search at every new task.
     """
-    while figures.lives_kept > tasks.limit and figures.ends:
-        run_name, task_id, ended_ms = figures.ends.popleft()
+    looked_at = 0
+    for run_name, task_id, ended_ms in figures.ends:
+        if figures.lives_kept <= tasks.limit:
+            break
+        looked_at += 1
         run = figures.runs.get(run_name)
         life = run.lives.get(task_id) if run is not None else None
         if run is not None and life is not None and life.ended_ms == ended_ms:
             _forget(figures, run, life, still_seen=life.state != "complete" and now_ms <= ended_ms + tasks.linger_ms)
+    del figures.ends[:looked_at]
     if figures.lives_kept > tasks.limit:
         excess = figures.lives_kept - tasks.limit + tasks.limit // 50
         everyone = ((run, life) for run in figures.runs.values() for life in run.lives.values())

@@ -1,7 +1,5 @@
 """Everything that the lines add up to, as one record: what a snapshot holds beside the read positions."""
 
-from collections import deque
-
 from msgspec import Struct, field
 
 from preempt_exporter.ledger.decode import LINE_ERROR_REASONS
@@ -67,7 +65,7 @@ class Figures(Struct):
     last_line_read_ms: int | None = None
     evicted: int = 0
     lives_kept: int = 0
-    ends: deque[tuple[str | None, str, int]] = field(default_factory=deque)
+    ends: list[tuple[str | None, str, int]] = field(default_factory=list)
     """Ended lives in the order of their ends: run, task, end; the oldest make room first."""
 
     def lane(self, name: str) -> Lane:
@@ -83,9 +81,10 @@ class Figures(Struct):
         """The run of that name, begun if it is new; None holds the lives of no run."""
         run = self.runs.get(name)
         if run is None:
-            labelled = name is not None and sum(
-                other.labelled and not other.has_left(now_ms) for other in self.runs.values()
-            ) < MAX_LIVE_RUNS
+            labelled = (
+                name is not None
+                and sum(other.labelled and not other.has_left(now_ms) for other in self.runs.values()) < MAX_LIVE_RUNS
+            )
             run = self.runs[name] = Run(name=name, labelled=labelled)
         return run
 

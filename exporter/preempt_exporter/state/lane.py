@@ -1,7 +1,5 @@
 """A lane: what its lines add up to, and the short memory its rates are measured from."""
 
-from collections import deque
-
 from msgspec import Struct, field
 
 from preempt_exporter.ledger.records import EVENT_NAMES, REJECT_REASONS, Attempt
@@ -71,9 +69,9 @@ class Lane(Struct, kw_only=True):
     """The action the lane is under, None once resumed."""
     last_enqueue_ms: int | None = None
     hosts: dict[str, HostPreemptions] = field(default_factory=dict)
-    waits_ms: deque[int] = field(default_factory=lambda: deque(maxlen=ADMISSION_WAITS))
+    waits_ms: list[int] = field(default_factory=list)
     """Enqueue to first admit, of the newest lives."""
-    steps: deque[tuple[int, int]] = field(default_factory=deque)
+    steps: list[tuple[int, int]] = field(default_factory=list)
     """The newest checkpoint steps: tokens gained, milliseconds taken."""
     steps_tokens: int = 0
     steps_ms: int = 0
@@ -84,15 +82,15 @@ class Lane(Struct, kw_only=True):
     interventions: int = 0
     wait: Histogram = field(default_factory=Histogram)
     run: Histogram = field(default_factory=Histogram)
-    window: deque[Attempt] = field(default_factory=deque)
-    """The newest attempts, for the figures that must equal `report`'s."""
+    attempts_kept: list[Attempt] = field(default_factory=list)
+    """The newest attempts and, so that forgetting stays cheap, as many older ones again at most."""
     window_version: int = 0
-    """Changes whenever `window` does, so that figures are computed once per change."""
+    """Changes whenever `window()` does, so that figures are computed once per change."""
 
     def record_step(self, tokens: int, elapsed_ms: int) -> None:
         """Remember one checkpoint step of `tokens` gained in `elapsed_ms`, both above 0."""
         if len(self.steps) == RATE_STEPS:
-            old_tokens, old_ms = self.steps.popleft()
+            old_tokens, old_ms = self.steps.pop(0)
             self.steps_tokens -= old_tokens
             self.steps_ms -= old_ms
         self.steps.append((tokens, elapsed_ms))
@@ -103,17 +101,28 @@ class Lane(Struct, kw_only=True):
         """Tokens per millisecond over the remembered checkpoint steps; None before the first."""
         return self.steps_tokens / self.steps_ms if self.steps_ms else None
 
+    def record_wait(self, wait_ms: int) -> None:
+        """Remember how long a life waited for its first admission."""
+        self.waits_ms.append(wait_ms)
+        if len(self.waits_ms) > ADMISSION_WAITS:
+            del self.waits_ms[0]
+
     def record_attempt(self, attempt: Attempt) -> None:
-        """Remember an attempt in the window, which keeps the newest `WINDOW_ATTEMPTS`."""
-        if len(self.window) == WINDOW_ATTEMPTS:
-            self.window.popleft()
-        self.window.append(attempt)
+        """Remember an attempt in the window, which holds the newest `WINDOW_ATTEMPTS`."""
+        self.attempts_kept.append(attempt)
+        if len(self.attempts_kept) == 2 * WINDOW_ATTEMPTS:
+            del self.attempts_kept[:WINDOW_ATTEMPTS]
         self.window_version += 1
+
+    def window(self) -> list[Attempt]:
+        """The newest attempts, for the figures that must equal `report`'s."""
+        return self.attempts_kept[-WINDOW_ATTEMPTS:]
 
     def forget_attempts_before(self, moment_ms: int) -> None:
         """Drop attempts older than `moment_ms` by their `ts_ms`; those without one stay."""
-        if any(attempt.ts_ms is not None and attempt.ts_ms < moment_ms for attempt in self.window):
-            self.window = deque(a for a in self.window if a.ts_ms is None or a.ts_ms >= moment_ms)
+        kept = [attempt for attempt in self.window() if attempt.ts_ms is None or attempt.ts_ms >= moment_ms]
+        if len(kept) < min(len(self.attempts_kept), WINDOW_ATTEMPTS):
+            self.attempts_kept = kept
             self.window_version += 1
 
     def host_losses(self, host: str) -> HostPreemptions:

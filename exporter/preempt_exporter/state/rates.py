@@ -30,11 +30,11 @@ class LaneMeasurements:
     def window_figures(self, lane: Lane, now_ms: int) -> LaneFigures | None:
         """The break-even figures of the attempts in the lane's window at `now_ms`; None while it is empty."""
         lane.forget_attempts_before(now_ms - self._lanes.window_ms)
-        if not lane.window:
+        if not lane.attempts_kept:
             return None
         version, figures = self._windows.get(lane.name, (-1, None))
         if figures is None or version != lane.window_version:
-            figures = lane_figures(lane.name, lane.window, margin_s=self._margin_s)
+            figures = lane_figures(lane.name, lane.window(), margin_s=self._margin_s)
             self._windows[lane.name] = (lane.window_version, figures)
         return figures
 

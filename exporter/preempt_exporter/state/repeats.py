@@ -1,6 +1,5 @@
 """The same line twice: what a ledger remembers so that a repeat changes nothing but its counter (ledger.md 1)."""
 
-from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
@@ -64,7 +63,8 @@ class LedgerMemory(Struct):
 
     name: str
     ids: RecentIds = field(default_factory=RecentIds)
-    attempts: deque[Attempt] = field(default_factory=deque)
+    attempts: list[Attempt] = field(default_factory=list)
+    """The last attempt lines and, so that forgetting stays cheap, as many older ones again at most."""
     attempt_counts: dict[Attempt, int] = field(default_factory=dict)
     name_counts: dict[tuple[str | None, str, str, int], int] = field(default_factory=dict)
     ok_counts: dict[tuple[str | None, str, str], int] = field(default_factory=dict)
@@ -97,11 +97,13 @@ class LedgerMemory(Struct):
         if attempt.outcome == "ok":
             _count(self.ok_counts, _job(attempt))
         if len(self.attempts) > REMEMBERED_ATTEMPTS:
-            old = self.attempts.popleft()
+            old = self.attempts[-REMEMBERED_ATTEMPTS - 1]
             _uncount(self.attempt_counts, old)
             _uncount(self.name_counts, _name(old))
             if old.outcome == "ok":
                 _uncount(self.ok_counts, _job(old))
+        if len(self.attempts) == 2 * REMEMBERED_ATTEMPTS:
+            del self.attempts[:REMEMBERED_ATTEMPTS]
 
 
 def _name(attempt: Attempt) -> tuple[str | None, str, str, int]:

@@ -1,7 +1,5 @@
 """A run: its lives, its hand-over, and what the spend lines say of its tokens."""
 
-from collections import deque
-
 from msgspec import Struct, field
 
 from preempt_exporter.state.life import ENDED_STATES, Life
@@ -55,7 +53,7 @@ class Run(Struct, kw_only=True):
     """By shard, the highest epoch committed or released: a reservation read after its end opens nothing."""
     accepted: AcceptedShards = field(default_factory=AcceptedShards)
     jobs_completed: set[str] = field(default_factory=set)
-    completions_ms: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETIONS))
+    completions_ms: list[int] = field(default_factory=list)
     """When the newest tasks, jobs and shards were completed."""
 
     def has_left(self, now_ms: int) -> bool:
@@ -73,6 +71,8 @@ class Run(Struct, kw_only=True):
     def record_completion(self, moment_ms: int) -> None:
         """A task, job or shard was completed at `moment_ms`."""
         self.completions_ms.append(moment_ms)
+        if len(self.completions_ms) == 2 * MAX_COMPLETIONS:
+            del self.completions_ms[:MAX_COMPLETIONS]
 
     def completed(self) -> int:
         """How many tasks, jobs and shards are completed."""
@@ -90,19 +90,13 @@ class Run(Struct, kw_only=True):
         remaining = max(0, self.tasks - self.completed())
         if remaining == 0:
             return to_deadline_s
-        self._forget_completions_before(now_ms - HOUR_MS)
-        recent = sum(moment_ms <= now_ms for moment_ms in self.completions_ms)
-        if recent == 0 or self.first_ms is None:
+        recent_ms = [moment for moment in self.completions_ms if now_ms - HOUR_MS < moment <= now_ms]
+        if not recent_ms or self.first_ms is None:
             return None
         since_ms = max(now_ms - HOUR_MS, self.first_ms)
-        if len(self.completions_ms) == MAX_COMPLETIONS:
-            since_ms = max(since_ms, min(self.completions_ms))
-        return to_deadline_s - remaining * max(1, now_ms - since_ms) / 1000 / recent
-
-    def _forget_completions_before(self, moment_ms: int) -> None:
-        if self.completions_ms and min(self.completions_ms) <= moment_ms:
-            kept = (completed_ms for completed_ms in self.completions_ms if completed_ms > moment_ms)
-            self.completions_ms = deque(kept, maxlen=MAX_COMPLETIONS)
+        if len(recent_ms) >= MAX_COMPLETIONS:
+            since_ms = max(since_ms, min(recent_ms))
+        return to_deadline_s - remaining * max(1, now_ms - since_ms) / 1000 / len(recent_ms)
 
     def open_lease(self, shard: str, epoch: int, tokens: int, expires_ms: int) -> None:
         """A `reserve` was seen; one that was settled already (read out of order) opens nothing."""

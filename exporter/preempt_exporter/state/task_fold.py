@@ -68,7 +68,9 @@ class TaskFold:
 
     def continues_rejected(self, life: Life, event: TaskEvent, moment_ms: int) -> bool:
         """Whether an `enqueue` or `admit` after a rejection tells of the same enqueue: admitted after all."""
-        return life.state == REJECTED and life.ended_ms is not None and _enqueue_moment(event, moment_ms) <= life.ended_ms
+        return (
+            life.state == REJECTED and life.ended_ms is not None and _enqueue_moment(event, moment_ms) <= life.ended_ms
+        )
 
     def revive(self, life: Life, run: Run) -> None:
         """Undo a rejection: the life goes on."""
@@ -128,7 +130,7 @@ class TaskFold:
         self._learn(life, event, moment_ms)
         if not life.admitted:
             life.admitted = True
-            lane.waits_ms.append(max(0, moment_ms - life.enqueued_ms))
+            lane.record_wait(max(0, moment_ms - life.enqueued_ms))
 
     def _preempt(self, life: Life, event: Preempt, moment_ms: int, lane: Lane, run: Run) -> None:
         self.count(event, moment_ms, lane)

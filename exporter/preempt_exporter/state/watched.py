@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from preempt_exporter.ledger.records import Attempt, Heartbeat, Record, SwitchEvent, TaskEvent
 from preempt_exporter.settings import LaneSettings, TaskSettings
@@ -48,7 +49,7 @@ class Watched:
         if len(figures.runs) > MAX_RUNS_KEPT:
             self.expire(now_ms)
 
-    def _fold_in_order(self, records: Sequence[Record], index: int, memory: LedgerMemory, now_ms: int) -> None:
+    def _fold_in_order(self, records: Sequence[Any], index: int, memory: LedgerMemory, now_ms: int) -> None:
         """The hot loop: what nearly every line needs stands here in a row, the rest is behind calls."""
         figures = self.figures
         appliers = self._task_fold.appliers

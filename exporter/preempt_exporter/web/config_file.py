@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from preempt_exporter.web.yaml_section import Section, read_section
+from preempt_exporter.yaml_section import Section, read_section
 
 TLS_VERSIONS = ("TLS12", "TLS13")
 TLS_VERSIONS_REFUSED = ("TLS10", "TLS11")

@@ -64,6 +64,20 @@ class Section:
             _fail(self.path, node, f"{key} must be a list of single values")
         return [str(item.value) for item in node.value]
 
+    def text_or_texts(self, key: str) -> list[str]:
+        """The list of scalars at `key`; a scalar alone is a list of one."""
+        node = self._values.get(key)
+        return self.texts(key) if isinstance(node, yaml.SequenceNode) else [self.text(key) or ""]
+
+    def sections(self, key: str) -> "list[Section]":
+        """The list of mappings at `key`."""
+        if not self.has(key):
+            return []
+        node = self._values[key]
+        if not isinstance(node, yaml.SequenceNode):
+            _fail(self.path, node, f"{key} must be a list")
+        return [Section(item, path=self.path, name=f"an entry of {key}") for item in node.value]
+
     def flag(self, key: str, *, default: bool) -> bool:
         """The boolean at `key`."""
         if not self.has(key):
