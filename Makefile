@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint soak bench clean
+.PHONY: help demo test test-tools lint soak bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -17,6 +17,25 @@ $(VENV)/.dev: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/.runtime
+
+demo: $(VENV)/.runtime ## See it work: a fake batch that loses its slots, and the exporter on its ledger (DEMO_SECONDS=20 ends it)
+	@$(BIN)/python -m preempt_exporter.demo
+
+test: $(VENV)/.dev test-tools ## Install what the tests need and run all of them
+	$(BIN)/pytest -n 2 --dist loadfile -m "not soak"
+
+SOAK_SECONDS ?= 300
+
+soak: $(VENV)/.dev test-tools ## The long runs: a fuzzer on the decoder, then the long tests
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,soak]'
+	$(BIN)/python tests/ledger/fuzz_decode.py -max_total_time=$(SOAK_SECONDS)
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m soak
+
+bench: $(VENV)/.dev test-tools ## Measure, side by side with peers, and print ratios
+	$(BIN)/python bench/run.py
+
+test-tools: ## Install the programs that the tests run (tools/test-packages.txt), or say which are missing
+	@tools/install-test-packages.sh
 
 lint: $(VENV)/.dev ## ruff, mypy --strict and the floor plan
 	$(BIN)/ruff check .

@@ -1,4 +1,7 @@
-"""A real PostgreSQL for the tests that want one: started once, on a socket in a folder of its own, removed after."""
+"""What all tests share: repeatable hypothesis runs without wall-clock deadlines, and a real PostgreSQL.
+
+The server is started once for the tests that want it, on a socket in a folder of its own, and removed after.
+"""
 
 import os
 import pwd
@@ -14,6 +17,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("soak", deadline=None, max_examples=10_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 START_DEADLINE_S = 60
 STOP_DEADLINE_S = 20

@@ -16,12 +16,29 @@ class Thresholds(Struct, frozen=True, kw_only=True):
     """A task whose restart tokens exceed this fraction of its budget is not admitted."""
     max_preempts: int = 2
     """A task preempted this often is not admitted."""
+    restart_must_fit: bool = False
+    """Whether a task whose restart cannot finish inside its slack, at the measured rates, is not admitted."""
     rework_max: float = 1.5
     """Attempts per completed job above which a lane is not worth its price."""
     interventions_per_100_max: float = 5.0
     """Interventions per 100 completed jobs above which a lane is not worth its price."""
     margin_s: float = 300.0
     """Seconds that required slack keeps in hand."""
+
+
+class RoutingThresholds(Struct, frozen=True, kw_only=True):
+    """Where the router's decision table draws the line, beside `Thresholds`."""
+
+    paid_below_deadline_s: float = 60.0
+    """A deadline shorter than this leaves no room for any wait."""
+    checkpoint_below_deadline_s: float = 1800.0
+    """A deadline shorter than this can only bear a preemption with a checkpoint."""
+    prompt_to_output_max: float = 4.0
+    """Prompt tokens per remaining output token above which a replay without a checkpoint is mostly prompt."""
+    host_preempts_max: int = 2
+    """A host that preempted this often is avoided."""
+    completed_jobs_min: int = 20
+    """Completed jobs below which a lane's figures are too few to decide upon."""
 
 
 class TaskDefaults(Struct, frozen=True, kw_only=True):
@@ -34,8 +51,8 @@ class TaskDefaults(Struct, frozen=True, kw_only=True):
 class TaskSettings(Struct, frozen=True, kw_only=True):
     """How lives are kept and which of them get series."""
 
-    series: str = "worst:1000"
-    """`worst:N`, `all` or `none`."""
+    series_of_worst: int | None = 1000
+    """How many tasks get series, the worst first; None: all."""
     linger_ms: int = 5 * MINUTE_MS
     """How long after its end a rejected, drained or abandoned life keeps its totals in the scrape."""
     limit: int = 100_000

@@ -1,10 +1,14 @@
 """A disk that fills up soon: a real one where mounting is allowed, else a limit on the size of files."""
 
 import contextlib
+import errno
+import os
 import resource
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 LIMIT_BYTES = 64 * 1024
 
@@ -42,19 +46,21 @@ class SmallDisk:
         if self.is_mounted:
             (self.folder / "ballast").unlink()
 
-    def make_read_only(self) -> None:
-        """As the kernel does with a disk that fails; without leave to mount, the files' modes stand for it."""
+    @contextlib.contextmanager
+    def read_only(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """As the kernel does with a disk that fails; without leave to mount, with the kernel's word for it."""
+
+        def refuse(path: Path, _flags: int, _mode: int = 0) -> int:
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+
         if self.is_mounted:
             subprocess.run(["mount", "-o", "remount,ro", str(self.folder)], check=True)
-        for file in [] if self.is_mounted else self.folder.iterdir():
-            file.chmod(0o444)
-
-    def make_writable(self) -> None:
-        """Undo `make_read_only`."""
-        if self.is_mounted:
+            yield
             subprocess.run(["mount", "-o", "remount,rw", str(self.folder)], check=True)
-        for file in [] if self.is_mounted else self.folder.iterdir():
-            file.chmod(0o644)
+            return
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", refuse)
+            yield
 
     def remove(self) -> None:
         """Unmount."""

@@ -1,10 +1,12 @@
 """Every way for a line to be bad, and the near misses that are good."""
 
+import time
+
 import pytest
 from ledger_lines import ATTEMPT, DRAIN, event
 
 from preempt_exporter.ledger.decode import LINE_ERROR_REASONS, BadLine, decode_chunk, decode_line
-from preempt_exporter.ledger.exact import MAX_NESTING, nesting
+from preempt_exporter.ledger.exact import MAX_NESTING, nests_deeper
 
 BAD_LINES: list[tuple[str, bytes]] = [
     ("too_long", b" " * (1 << 20) + DRAIN),
@@ -155,8 +157,34 @@ def test_a_last_of_two_kinds_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "depth"), [(b"{}", 1), (b'{"a":[{}]}', 3), (b'{"a":"[[[\\"["}', 1), (b"[][]", 1), (b'"[', 0), (b"]]", 0)]
+    ("line", "depth"),
+    [(b"{}", 1), (b'{"a":[{}]}', 3), (b'{"a":"[[[\\"["}', 1), (b"[][]", 1), (b'"[', 0), (b'"[\\', 0), (b"]][", 0)],
 )
 def test_nesting_counts_brackets_outside_strings(line: bytes, depth: int) -> None:
     """Nesting is the deepest level of brackets that stand outside strings."""
-    assert nesting(line) == depth
+    assert not nests_deeper(line, depth)
+    assert depth == 0 or nests_deeper(line, depth - 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'"' + b'\\"' * 500_000,
+        b'NaN "' + b'\\"' * 500_000 + b"\\",
+        b"[" * MAX_NESTING + b'"' + b'\\"' * 500_000 + b"\\",
+        b"\\ud800" * 150_000,
+        event(ts_ms="9" * 1_000_000),
+        event(ts_ms="1" + "0" * 1_000_000 + "e-1000000"),
+        event(ts_ms="0." + "0" * 1_000_000 + "1"),
+        event(note="[" + "[]," * 300_000 + "[]]", ts_ms="x"),
+        event(note='"' + "{" * 1_000_000),
+        b" " * (1 << 20) + b"x",
+        b"\0" * (1 << 20) + b"x",
+    ],
+    ids=range(11),
+)
+def test_no_line_takes_long(line: bytes) -> None:
+    """The longest lines cost time in proportion: a megabyte of the worst takes less than 2 s of processor time."""
+    before = time.process_time()
+    assert decode_chunk(line).lines == 1
+    assert time.process_time() - before < 2

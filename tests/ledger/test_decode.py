@@ -2,14 +2,17 @@
 
 from unittest.mock import patch
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from ledger_lines import ATTEMPT, CHUNKS, DRAIN, event, line_by_line, lines, typed
 
 from preempt_exporter.ledger import decode
 from preempt_exporter.ledger.decode import BadLine, Decoded, decode_chunk, decode_line
+from preempt_exporter.ledger.exact import MAX_NESTING, nests_deeper, read_exactly
 from preempt_exporter.ledger.records import MAX_LINE_BYTES, Attempt, Drain, Record
+from preempt_exporter.ledger.tolerant import read_attempt_tolerantly, read_event_tolerantly
 
 TWO_KINDS = DRAIN + b"\n" + ATTEMPT + b"\n"
 
@@ -27,12 +30,39 @@ def agrees_with_exact_reader(data: bytes, decoded: Decoded) -> None:
     assert decoded.lines == len(expected)
 
 
-@given(data=CHUNKS, newline=st.booleans(), piece_bytes=st.integers(1, 400))
-def test_a_chunk_is_read_as_its_lines_are_one_by_one(data: bytes, newline: bool, piece_bytes: int) -> None:
+@given(data=CHUNKS, newline=st.booleans(), piece_bytes=st.integers(1, 400), patience_lines=st.integers(1, 3))
+def test_a_chunk_is_read_as_its_lines_are_one_by_one(
+    data: bytes, newline: bool, piece_bytes: int, patience_lines: int
+) -> None:
     """However the bytes fall and wherever pieces end, the fast ways give what the exact reader gives line by line."""
     data += b"\n" if newline else b""
-    with patch.object(decode, "PIECE_BYTES", piece_bytes):
+    with patch.object(decode, "PIECE_BYTES", piece_bytes), patch.object(decode, "PATIENCE_LINES", patience_lines):
         agrees_with_exact_reader(data, decode_chunk(data))
+
+
+@given(lines())
+def test_reading_tolerantly_is_exact_wherever_it_does_not_refuse(line: bytes) -> None:
+    """The looser twins give the exact reader's record, or leave the line to it."""
+    line = line.replace(b"\n", b" ")
+    assume(line.isascii() and b"\\" not in line and not nests_deeper(line, MAX_NESTING))
+    read = read_event_tolerantly if b'"event"' in line else read_attempt_tolerantly
+    try:
+        record = read(line)
+    except msgspec.DecodeError:
+        return
+    exact = read_exactly(line)
+    assert not isinstance(exact, BadLine)
+    assert typed(record) == typed(exact)
+
+
+def test_a_ledger_of_other_spellings_is_read_tolerantly_from_some_line_on() -> None:
+    """Integer ids, whole floats and empty names on every line do not send every line to the exact reader."""
+    strange = event(task_id="7", ts_ms="5.0", run='""') + b"\n"
+    attempt = ATTEMPT.replace(b'"b-1"', b"12") + b"\n"
+    with patch.object(decode, "read_exactly", wraps=read_exactly) as exact:
+        decoded = decode_chunk((strange + attempt) * 500 + DRAIN + b"\n")
+    assert exact.call_count == decode.PATIENCE_LINES
+    assert decoded.records == [decode_line(strange), decode_line(attempt)] * 500 + [decode_line(DRAIN)]
 
 
 @given(st.binary())
@@ -113,6 +143,7 @@ def test_an_escaped_event_key_is_an_event_key() -> None:
         pytest.param(b"", b"", id="no newline at the end"),
         pytest.param(b"", b"\r\n", id="CRLF"),
         pytest.param(b"\0\0\0", b"\n", id="NULs before the line"),
+        pytest.param(b"\0" * (MAX_LINE_BYTES + 1), b"\n", id="more NULs than a line may have bytes"),
         pytest.param(b"\n\r\n \t\n\0\0\n", b"\n \n", id="blank lines"),
         pytest.param(b"  ", b"  \n", id="white space around"),
     ],

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Protocol, cast
 
 DRILLS: dict[str, str] = {
+    "live": "a small fake workload over two lanes that keeps writing a ledger",
     "fence": "shards against preemptions, zombies, duplicates and skewed clocks on a spend store",
 }
 """Each drill's one-line help; its module is `preempt_exporter.cli.drill_<name>`."""

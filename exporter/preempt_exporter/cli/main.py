@@ -18,6 +18,9 @@ COMMANDS: dict[str, str] = {
     "check": "lint ledgers: each bad line with file, line number and reason",
     "emit": "append one valid line to a ledger, from a shell",
     "drill": "labelled local drills: what happens to tasks, batches and shards when slots are lost",
+    "report": "what rework costs in each lane, and whether a job's slack can bear it",
+    "route": "which lane a job goes to, why, and which row of the decision table said so",
+    "rules": "check and test the alerting rules with promtool",
 }
 """Each command's one-line help; its module is `preempt_exporter.cli.<name>`."""
 

@@ -16,9 +16,9 @@ LINE_ERROR_REASONS: tuple[str, ...] = (
     "id_too_long",
     "lane_too_long",
 )
-"""Every bad line has exactly one of these; where several hold, the first does.
+"""Every bad line has exactly one of these: what is wrong with the line as a whole, else with its first bad field.
 
-- `too_long`: more than `MAX_LINE_BYTES` before the newline.
+- `too_long`: more than `MAX_LINE_BYTES` before the newline, NULs in front aside.
 - `too_deep`: arrays and objects nested more than `MAX_NESTING` deep.
 - `not_json`: no JSON text, or more than one.
 - `lone_surrogate`: an escape for half of a surrogate pair, anywhere on the line.

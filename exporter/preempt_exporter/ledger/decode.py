@@ -1,9 +1,10 @@
 """From whole lines of bytes to records, at the speed of msgspec and with the exactness of `exact`.
 
 Three ways through, each refusing what it cannot judge and handing it to the next: a piece of ledger in one call, where
-cheap counts prove that every line is one object; line by line; and `exact.read_exactly`, field by field.
+a cheap look proves that every line is one object; line by line; and `exact.read_exactly`, field by field.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from operator import call
 from typing import Final
@@ -13,12 +14,16 @@ from msgspec import Struct, inspect
 
 from preempt_exporter.ledger.bad_line import LINE_ERROR_REASONS, BadLine
 from preempt_exporter.ledger.exact import BLANK_BYTES, MAX_NESTING, read_exactly
-from preempt_exporter.ledger.records import EVENT_TYPES, MAX_LINE_BYTES, Attempt, Event, Record
+from preempt_exporter.ledger.records import EVENT_TYPES, MAX_LANE_BYTES, MAX_LINE_BYTES, Attempt, Event, Record
+from preempt_exporter.ledger.tolerant import read_attempt_tolerantly, read_event_tolerantly
 
 __all__ = ["LINE_ERROR_REASONS", "BadLine", "Decoded", "decode_chunk", "decode_line"]
 
 PIECE_BYTES = 1 << 17
 """How much is decoded in one call: a bad line sends no more than this down the slower way."""
+
+PATIENCE_LINES = 8
+"""How many lines of a piece are rescued by the exact reader before the rest of the piece is read tolerantly."""
 
 BOM: Final = b"\xef\xbb\xbf"
 
@@ -81,6 +86,7 @@ _EVENTS: Final = msgspec.json.Decoder(Event)
 _ATTEMPTS: Final = msgspec.json.Decoder(Attempt)
 
 
+_LONG_STRING: Final = re.compile(rb'"[^"]{%d}' % (MAX_LANE_BYTES + 1))
 _NOT_IN_SKELETON: Final = bytes(byte for byte in range(256) if byte not in b"{}[\n")
 
 
@@ -90,10 +96,10 @@ def _decode_together(piece: bytes) -> "list[Event] | list[Attempt] | None":
     msgspec does not mind two objects on one line, or one over two. So the piece, stripped of all but braces, square
     brackets and newlines, has to be one empty object per line, for as many lines as objects were found. Then no brace
     stands inside a string, or there were fewer objects than braces; nothing is nested; and each line holds exactly one
-    object from its beginning to its end. Where all is ASCII and nothing is escaped, characters are bytes, so that the
-    types' own length limits hold, and the key `event` is spelt in one way only.
+    object from its beginning to its end. Where nothing is escaped the key `event` is spelt in one way only. Where all
+    is ASCII, or no string longer than a lane may be, the types' length limits, which count characters, hold in bytes.
     """
-    if not piece.isascii() or b"\\" in piece or len(piece) > MAX_LINE_BYTES:
+    if b"\\" in piece or len(piece) > MAX_LINE_BYTES or not (piece.isascii() or _LONG_STRING.search(piece) is None):
         return None
     decoder: msgspec.json.Decoder[Event] | msgspec.json.Decoder[Attempt]
     decoder = _EVENTS if b'"event"' in piece else _ATTEMPTS
@@ -113,9 +119,9 @@ def _decode_one_by_one(piece: bytes, offset: int, first_line: int, records: list
     `offset` and `first_line` place the piece in the data.
     """
     lines = piece.split(b"\n")
-    decoded: Iterator[Record] = map(call, _decoders(piece, lines), lines)
-    index = 0
-    placed = 0
+    decoders = _decoders(piece, lines)
+    decoded: Iterator[Record] = map(call, decoders, lines)
+    index = placed = rescued = 0
     while index < len(lines):
         before = len(records)
         try:
@@ -133,7 +139,11 @@ def _decode_one_by_one(piece: bytes, offset: int, first_line: int, records: list
                 bad.append(BadLine(reason=judged.reason, detail=judged.detail, offset=offset, line=first_line + index))
             else:
                 records.append(judged)
+                rescued += 1
         index += 1
+        if rescued == PATIENCE_LINES:
+            # This writer spells its values otherwise; the iterator has not come to what changes here.
+            decoders[index:] = [_TOLERANT.get(decoder, decoder) for decoder in decoders[index:]]
     return len(lines) - 1
 
 
@@ -144,7 +154,7 @@ def _decoders(piece: bytes, lines: list[bytes]) -> list[LineDecoder]:
     """For each line the fastest decoder that is exact on it."""
     if not piece.isascii() or b"\\" in piece or len(piece) > MAX_LINE_BYTES:
         return [_decoder_for(line) for line in lines]
-    decoders: list[LineDecoder] = [_EVENTS.decode if b'"event"' in line else _ATTEMPTS.decode for line in lines]
+    decoders = [_event if b'"event"' in line else _attempt for line in lines]
     if max(map(len, lines)) > 2 * MAX_NESTING:  # each level opens and closes
         for index, line in enumerate(lines):
             if line.count(b"{") + line.count(b"[") > MAX_NESTING:
@@ -157,10 +167,15 @@ def _decoder_for(line: bytes) -> LineDecoder:
         return _undecided
     escaped = b"\\" in line
     if b'"event"' in line:
-        return _guarded_event if escaped or not line.isascii() else _EVENTS.decode
-    if escaped:
-        return _undecided  # the key `event` itself may be spelt with escapes
-    return _ATTEMPTS.decode if line.isascii() else _guarded_attempt
+        return _guarded_event if escaped or not line.isascii() else _event
+    if b"\\u006" in line or b"\\u007" in line:
+        return _undecided  # the letters of the key `event` may be spelt so
+    return _guarded_attempt if escaped or not line.isascii() else _attempt
+
+
+_event: Final[LineDecoder] = _EVENTS.decode
+_attempt: Final[LineDecoder] = _ATTEMPTS.decode
+_TOLERANT: Final = {_event: read_event_tolerantly, _attempt: read_attempt_tolerantly}
 
 
 def _undecided(_line: bytes) -> Record:

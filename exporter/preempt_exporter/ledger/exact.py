@@ -54,24 +54,27 @@ def read_exactly(line: bytes) -> Record | BadLine:
         return BadLine(reason=refused.reason, detail=refused.detail)
 
 
-def nesting(line: bytes) -> int:
-    """How deep arrays and objects on the line are nested at most; brackets inside strings do not count."""
-    depth = deepest = 0
+def nests_deeper(line: bytes, limit: int) -> bool:
+    """Whether the line nests arrays and objects more than `limit` deep; brackets inside strings do not count."""
+    if line.count(b"{") + line.count(b"[") <= limit:
+        return False
+    depth = 0
     for token in _BRACKETS_AND_STRINGS.finditer(line):
         match token.group():
             case b"{" | b"[":
                 depth += 1
-                deepest = max(deepest, depth)
+                if depth > limit:
+                    return True
             case b"}" | b"]":
                 depth -= 1
-    return deepest
+    return False
 
 
 def _read(line: bytes) -> Record:
+    line = line.lstrip(b"\0")
     if len(line) > MAX_LINE_BYTES:
         raise Refused("too_long", f"more than {MAX_LINE_BYTES} bytes")
-    line = line.lstrip(b"\0")
-    if line.count(b"{") + line.count(b"[") > MAX_NESTING and nesting(line) > MAX_NESTING:
+    if nests_deeper(line, MAX_NESTING):
         raise Refused("too_deep", f"nested more than {MAX_NESTING} deep")
     raw = _raw_fields(line)
     kind, fields = _kind(raw)
@@ -90,8 +93,10 @@ def _read(line: bytes) -> Record:
 
 # --- from bytes to raw fields ---------------------------------------------------------------------------------------
 
-_BRACKETS_AND_STRINGS = re.compile(rb'[{}\[\]]|"(?:[^"\\]|\\.)*(?:"|$)')
-_STRING_OR_NOT_A_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
+# A string, or what was begun as one: it always matches, so that no line is scanned again from each of its quotes.
+_STRING: Final = rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
+_BRACKETS_AND_STRINGS: Final = re.compile(rb"[{}\[\]]|" + _STRING, re.DOTALL)
+_STRINGS_AND_NO_NUMBERS: Final = re.compile(_STRING + rb"|NaN|-?Infinity", re.DOTALL)
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)")
 
 _ANY_JSON: Final = msgspec.json.Decoder(Raw)
@@ -110,12 +115,15 @@ def _why_unreadable(line: bytes) -> Refused:
     """Tell apart what msgspec refuses as a whole: a valid text that is no object, and the ways to be no JSON."""
     if _is_json(line):
         return Refused("not_an_object", "the line is JSON, but not an object")
-    repaired = _ESCAPE.sub(lambda escape: b"\\ufffd" if escape.group(1) else escape.group(), line)
+    repaired = line
+    if b"\\u" in line:
+        repaired = _ESCAPE.sub(lambda escape: b"\\ufffd" if escape.group(1) else escape.group(), line)
     if repaired != line and _is_json(repaired):
         return Refused("lone_surrogate", "an escape for half of a surrogate pair")
-    repaired = _STRING_OR_NOT_A_NUMBER.sub(
-        lambda token: token.group() if token.group().startswith(b'"') else b"0", repaired
-    )
+    if b"NaN" in line or b"Infinity" in line:
+        repaired = _STRINGS_AND_NO_NUMBERS.sub(
+            lambda token: token.group() if token.group().startswith(b'"') else b"0", repaired
+        )
     if repaired != line and _is_json(repaired):
         return Refused("out_of_range", "NaN and Infinity are not numbers in JSON")
     return Refused("not_json", _syntax_error(line))

@@ -1,0 +1,52 @@
+"""`make bench`: every measurement in one run on one machine, as one table of ratios.
+
+It reports and never fails. Absolute times mean nothing on shared machines; ratios against a peer on the same bytes do.
+"""
+
+import argparse
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from bench_fold import against_bare_decode, against_mtail
+from bench_memory import flat_over_finished_tasks
+from bench_render import against_generate_latest
+from generate_ledger import write_ledger
+from measure import Result
+
+
+def main() -> None:
+    """Measure what was asked for and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lines", type=int, default=2_000_000, help="size of the generated ledger")
+    parser.add_argument("--tasks", type=int, default=10_000, help="tasks in it")
+    arguments = parser.parse_args()
+    program = Path(__file__).with_name("four_gauges.mtail")
+    with tempfile.TemporaryDirectory(prefix="preempt-bench-") as folder:
+        ledger = Path(folder) / "ledger.jsonl"
+        _say(f"writing a ledger of {arguments.lines:,} lines over {arguments.tasks:,} tasks")
+        write_ledger(ledger, arguments.lines, arguments.tasks)
+        measurements: list[Callable[[], Result]] = [
+            lambda: against_bare_decode(ledger),
+            lambda: against_mtail(ledger, program),
+            lambda: against_generate_latest(10_000, ">= 10"),
+            flat_over_finished_tasks,
+        ]
+        results = []
+        for measure in measurements:
+            results.append(measure())
+            _say(f"{results[-1].what}: {results[-1].ratio:.2f}")
+    print(f"\n{arguments.lines:,} lines, {arguments.tasks:,} tasks; Python {platform.python_version()}\n")
+    print("| what | ratio | wanted | note |\n| --- | ---: | --- | --- |")
+    for result in results:
+        print(f"| {result.what} | {result.ratio:.2f} | {result.wanted} | {result.note} |")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""`rules check|test`: the rules pack through promtool."""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+
+from preempt_exporter import promtool
+from preempt_exporter.rules_pack.pack import rule_files
+
+DEFAULT_TESTS = "tests/rules/*.yml"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """A subcommand each for checking and testing."""
+    subcommands = parser.add_subparsers(dest="rules_command", metavar="check|test", required=True)
+    check = subcommands.add_parser(
+        "check",
+        help="parse and lint rule files with promtool",
+        description="Parse and lint rule files with promtool (PROMTOOL, else PATH). Exit 1 if anything is wrong.",
+    )
+    check.add_argument("files", nargs="*", metavar="FILE", help="rule files or globs (default: the pack's own)")
+    test = subcommands.add_parser(
+        "test",
+        help="run promtool test files; a run that tested nothing fails",
+        description="Run promtool test files with promtool (PROMTOOL, else PATH). Exit 1 if a case fails, or if "
+        "nothing was tested: no file matched, no case ran, or an alert name that no loaded rule defines.",
+    )
+    test.add_argument(
+        "files", nargs="*", metavar="FILE", help=f"test files or globs (default: {DEFAULT_TESTS})", default=[]
+    )
+    test.add_argument("--run", metavar="REGEX", help="only the cases whose name matches (default: all)")
+
+
+def run(args: Namespace) -> int:
+    """0 if all is well, 1 if not."""
+    if args.rules_command == "check":
+        return _check(args.files)
+    return _test(args.files or [DEFAULT_TESTS], args.run)
+
+
+def _check(patterns: list[str]) -> int:
+    tool = promtool.find_promtool(os.environ)
+    files, unmatched = promtool.matched_files(patterns) if patterns else (rule_files(), ())
+    report = promtool.check_rules(tool, files)
+    return _told(promtool.Report(report.count, (*unmatched, *report.problems)), "rules")
+
+
+def _test(patterns: list[str], name_pattern: str | None) -> int:
+    return _told(promtool.test_rules(promtool.find_promtool(os.environ), patterns, name_pattern), "test cases")
+
+
+def _told(report: promtool.Report, what: str) -> int:
+    for problem in report.problems:
+        print(problem, file=sys.stderr)
+    if report.ok:
+        print(f"{report.count} {what}: all well")
+        return 0
+    return 1

@@ -1,0 +1,1 @@
+"""The break-even report: figures of `decide` as a table, as JSON objects, as one self-contained page."""

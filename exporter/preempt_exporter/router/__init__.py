@@ -1,0 +1,1 @@
+"""Routing jobs to lanes: `router.yml`, and the decision table of `decide` asked with telemetry."""

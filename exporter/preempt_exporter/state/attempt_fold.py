@@ -1,0 +1,44 @@
+"""Attempt lines: counters, histograms and the window of a lane (ledger.md 2)."""
+
+from preempt_exporter.ledger.records import Attempt
+from preempt_exporter.state.figures import Figures
+from preempt_exporter.state.lane import remember_loss
+from preempt_exporter.state.repeats import LedgerMemory
+
+MAX_JOBS_PER_RUN = 1_000_000
+
+
+def fold_attempt(figures: Figures, memory: LedgerMemory, attempt: Attempt, now_ms: int) -> None:
+    """Count one attempt line unless it repeats one of its ledger's last ones.
+
+    Durations below 0 (a clock that was set back) count as 0. A job counts as completed once among the ledger's
+    remembered attempts, however often it succeeded.
+    """
+    if memory.repeats_attempt(attempt):
+        figures.counts.duplicates += 1
+        return
+    if memory.knows_name_of(attempt):
+        figures.counts.conflicting += 1
+    lane = figures.lane(attempt.lane)
+    lane.attempts[attempt.outcome if attempt.outcome in ("ok", "preempted") else "failed"] += 1
+    lane.tokens_in += attempt.tokens_in or 0
+    lane.tokens_out += attempt.tokens_out or 0
+    lane.interventions += attempt.interventions
+    lane.wait.observe(max(0.0, attempt.start_s - attempt.enqueue_s))
+    lane.run.observe(max(0.0, attempt.end_s - attempt.start_s))
+    lane.record_attempt(attempt)
+    moment_ms = None if attempt.ts_ms is None else min(attempt.ts_ms, now_ms)
+    if attempt.outcome == "preempted" and attempt.host and moment_ms is not None:
+        remember_loss(lane.host_losses(attempt.host).attempts_ms, moment_ms)
+    completes = attempt.outcome == "ok"
+    if completes and not memory.knows_completed_job_of(attempt):
+        lane.jobs_completed += 1
+    memory.remember_attempt(attempt)
+    if attempt.run is not None:
+        run = figures.run(attempt.run, now_ms)
+        run.touch(now_ms if moment_ms is None else moment_ms)
+        if completes and attempt.job_id not in run.jobs_completed:
+            if len(run.jobs_completed) < MAX_JOBS_PER_RUN:
+                run.jobs_completed.add(attempt.job_id)
+            if moment_ms is not None:
+                run.record_completion(moment_ms)

@@ -1,0 +1,62 @@
+"""What is forgotten, and when: the task limit, and runs that have left."""
+
+import heapq
+
+from preempt_exporter.settings import LaneSettings, TaskSettings
+from preempt_exporter.state.figures import Figures
+from preempt_exporter.state.life import Life
+from preempt_exporter.state.run import Run
+
+MAX_RUNS_KEPT = 10_000
+SLACK_OF_ABANDONED_MS = float("inf")
+SLACK_WITHOUT_DEADLINE_MS = 2.0**60
+
+
+def make_room(figures: Figures, tasks: TaskSettings, now_ms: int) -> None:
+    """Forget lives until `tasks.limit` are kept: ended ones first, oldest end first, then those with the most slack.
+
+    Losing a life that still had series counts as evicted. Live ones go a fiftieth below the limit at once, so that a
+    full house does not pay for a search at every new task.
+    """
+    looked_at = 0
+    for run_name, task_id, ended_ms in figures.ends:
+        if figures.lives_kept <= tasks.limit:
+            break
+        looked_at += 1
+        run = figures.runs.get(run_name)
+        life = run.lives.get(task_id) if run is not None else None
+        if run is not None and life is not None and life.ended_ms == ended_ms:
+            _forget(figures, run, life, still_seen=life.state != "complete" and now_ms <= ended_ms + tasks.linger_ms)
+    del figures.ends[:looked_at]
+    if figures.lives_kept > tasks.limit:
+        excess = figures.lives_kept - tasks.limit + tasks.limit // 50
+        everyone = ((run, life) for run in figures.runs.values() for life in run.lives.values())
+        for run, life in heapq.nlargest(excess, everyone, key=lambda pair: _spare_ms(pair[1], tasks, now_ms)):
+            _forget(figures, run, life, still_seen=True)
+
+
+def expire(figures: Figures, lanes: LaneSettings, now_ms: int) -> None:
+    """Drop window attempts that are too old, and runs that have left and hold no lives.
+
+    The runs beyond those with a label value of their own are kept only while there are not too many of them.
+    """
+    for lane in figures.lanes.values():
+        lane.forget_attempts_before(now_ms - lanes.window_ms)
+    idle = [run for run in figures.runs.values() if run.name is not None and not run.lives]
+    gone = [run for run in idle if run.has_left(now_ms)]
+    crowd = sorted((run for run in idle if not run.labelled), key=lambda run: run.last_ms)
+    for run in gone + crowd[: max(0, len(figures.runs) - MAX_RUNS_KEPT)]:
+        figures.runs.pop(run.name, None)
+
+
+def _forget(figures: Figures, run: Run, life: Life, *, still_seen: bool) -> None:
+    del run.lives[life.task_id]
+    figures.lives_kept -= 1
+    figures.evicted += still_seen
+
+
+def _spare_ms(life: Life, tasks: TaskSettings, now_ms: int) -> float:
+    if now_ms > life.abandoned_at_ms(tasks.abandon_after_ms):
+        return SLACK_OF_ABANDONED_MS
+    slack_ms = life.slack_ms(now_ms)
+    return SLACK_WITHOUT_DEADLINE_MS if slack_ms is None else slack_ms

@@ -1,0 +1,71 @@
+"""Accepted shards of a run: whole ones, and ones whose accepted parts cover every case once (ledger.md 4)."""
+
+import re
+
+from msgspec import Struct, field
+
+MAX_SHARDS_PER_RUN = 1_000_000
+"""How many names a run remembers; beyond that a shard counts each time it is committed."""
+
+_PART = re.compile(r"(.+)/(\d{1,15})-(\d{1,15})", re.DOTALL)
+
+
+def part_of(shard: str) -> tuple[str, int, int] | None:
+    """The whole shard, first and last case that a part's name (`3/30-49`) gives; None for a whole shard."""
+    match = _PART.fullmatch(shard)
+    if match is None or int(match[2]) > int(match[3]):
+        return None
+    return match[1], int(match[2]), int(match[3])
+
+
+class AcceptedShards(Struct):
+    """Which shards and parts are accepted now."""
+
+    whole: set[str] = field(default_factory=set)
+    parts: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+
+    def accept(self, shard: str, cases_per_shard: int | None) -> int:
+        """A commit of `shard` was seen; how many whole shards it made accepted (0 or 1)."""
+        part = part_of(shard)
+        if part is None:
+            return self._accept_whole(shard)
+        whole, first, last = part
+        if len(self.parts) < MAX_SHARDS_PER_RUN or whole in self.parts:
+            self.parts.setdefault(whole, set()).add((first, last))
+        return self._accept_if_covered(whole, cases_per_shard)
+
+    def accept_covered(self, cases_per_shard: int | None) -> int:
+        """The run's `cases_per_shard` became known or changed; how many whole shards that made accepted."""
+        return sum(self._accept_if_covered(whole, cases_per_shard) for whole in self.parts)
+
+    def take_back(self, shard: str) -> None:
+        """A `compensate` of `shard` was seen: it is accepted no longer, nor is the whole that it is part of."""
+        part = part_of(shard)
+        if part is None:
+            self.whole.discard(shard)
+            return
+        whole, first, last = part
+        self.parts.get(whole, set()).discard((first, last))
+        self.whole.discard(whole)
+
+    def _accept_if_covered(self, whole: str, cases_per_shard: int | None) -> int:
+        if cases_per_shard is None or not _covers_each_once(self.parts.get(whole, set()), cases_per_shard):
+            return 0
+        return self._accept_whole(whole)
+
+    def _accept_whole(self, shard: str) -> int:
+        if shard in self.whole:
+            return 0
+        if len(self.whole) < MAX_SHARDS_PER_RUN:
+            self.whole.add(shard)
+        return 1
+
+
+def _covers_each_once(parts: set[tuple[int, int]], cases: int) -> bool:
+    """Whether the closed ranges hold each of the cases 0 to `cases` - 1 exactly once."""
+    next_case = 0
+    for first, last in sorted(parts):
+        if first != next_case:
+            return False
+        next_case = last + 1
+    return next_case == cases and cases > 0

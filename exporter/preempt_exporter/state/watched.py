@@ -1,0 +1,146 @@
+"""The one entry point of the watched state: records in, lives, lanes and runs out.
+
+`Watched.fold` knows no clock and no disk; `now_ms` is the moment at which the lines were read.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from preempt_exporter.ledger.records import Attempt, Heartbeat, Record, SwitchEvent, TaskEvent
+from preempt_exporter.settings import LaneSettings, TaskSettings
+from preempt_exporter.state.attempt_fold import fold_attempt
+from preempt_exporter.state.expiry import MAX_RUNS_KEPT, expire, make_room
+from preempt_exporter.state.figures import Figures
+from preempt_exporter.state.life import RUNNING, Life
+from preempt_exporter.state.repeats import LedgerMemory
+from preempt_exporter.state.run import Run
+from preempt_exporter.state.spend_fold import fold_spend
+from preempt_exporter.state.switch_fold import fold_switch
+from preempt_exporter.state.task_fold import EVENT_NAME_OF_TYPE, TaskFold
+
+
+class Watched:
+    """Folds the lines of any number of ledgers into `figures`."""
+
+    def __init__(self, tasks: TaskSettings, lanes: LaneSettings, figures: Figures | None = None) -> None:
+        """Start empty, or from the `figures` of a snapshot."""
+        self.figures = Figures() if figures is None else figures
+        self.tasks = tasks
+        self.lanes = lanes
+        self.figures.make_labels_known(lanes.names)
+        self._task_fold = TaskFold(self.figures, tasks.defaults)
+        self._ledger_indexes = {memory.name: index for index, memory in enumerate(self.figures.ledgers)}
+
+    def fold(self, records: Sequence[Record], ledger: str, now_ms: int) -> None:
+        """Take in `records`, whole lines of one ledger in file order, read at `now_ms` (Unix milliseconds).
+
+        Never raises for anything a decoded record can say. The cost is linear in the number of records.
+        """
+        if not records:
+            return
+        index, memory = self._ledger(ledger)
+        figures = self.figures
+        figures.last_line_read_ms = now_ms
+        fresh = memory.without_repeated_ids(records)
+        figures.counts.duplicates += len(records) - len(fresh)
+        self._fold_in_order(fresh, index, memory, now_ms)
+        if figures.lives_kept > self.tasks.limit:
+            make_room(figures, self.tasks, now_ms)
+        if len(figures.runs) > MAX_RUNS_KEPT:
+            self.expire(now_ms)
+
+    def _fold_in_order(self, records: Sequence[Any], index: int, memory: LedgerMemory, now_ms: int) -> None:
+        """The hot loop: what nearly every line needs stands here in a row, the rest is behind calls."""
+        figures = self.figures
+        appliers = self._task_fold.appliers
+        runs, lanes = figures.runs, figures.lanes
+        run_name: str | None = ""  # no run is called so
+        for record in records:
+            kind = type(record)
+            applier = appliers.get(kind)
+            if applier is None:
+                self._fold_other(record, memory, now_ms)
+                run_name = ""
+                continue
+            name, apply = applier
+            moment_ms = record.ts_ms
+            if moment_ms > now_ms:
+                figures.skew.record(moment_ms - now_ms, now_ms)
+                moment_ms = now_ms
+            if record.run != run_name:
+                run_name = record.run
+                run = runs.get(run_name) or figures.run(run_name, now_ms)
+                lives = run.lives
+            run.last_ms = max(run.last_ms, moment_ms)
+            life = lives.get(record.task_id)
+            if life is None:
+                run.touch(moment_ms)
+                life = self._task_fold.begin(record, moment_ms, index, run, self.lanes.default)
+            elif life.ended_ms is not None or (life.ledger != index and moment_ms < life.last_ms):
+                living = self._unusual(record, life, moment_ms, index, run)
+                if living is None:
+                    lane = figures.lane(record.lane or life.lane)
+                    lane.events[name] += 1
+                    self._task_fold.count(record, moment_ms, lane)
+                    continue
+                life = living
+            if life.ledger != index:
+                life.ledger = index
+            life.last_ms = moment_ms
+            if record.lane is not None and record.lane != life.lane:
+                life.lane = record.lane
+            lane = lanes.get(life.lane) or figures.lane(life.lane)
+            lane.events[name] += 1
+            if kind is Heartbeat:
+                if life.state is not RUNNING:
+                    life.state = RUNNING
+                if record.output_tokens is not None:
+                    life.output_tokens = record.output_tokens
+                if record.next_within_ms != life.next_within_ms and record.next_within_ms is not None:
+                    life.next_within_ms = record.next_within_ms
+            else:
+                apply(life, record, moment_ms, lane, run)
+
+    def expire(self, now_ms: int) -> None:
+        """Forget what has left by `now_ms`; called at a slow, regular pace."""
+        expire(self.figures, self.lanes, now_ms)
+
+    def _unusual(self, event: TaskEvent, life: Life, moment_ms: int, index: int, run: Run) -> Life | None:
+        """The life that `event` still moves when it comes late or after an end; None: it changes counters only."""
+        fold = self._task_fold
+        if life.ledger != index and moment_ms < life.last_ms:
+            fold.fill_late(life, event, moment_ms)
+            return None
+        name = EVENT_NAME_OF_TYPE[type(event)]
+        if name in ("enqueue", "admit"):
+            if fold.continues_rejected(life, event, moment_ms):
+                fold.revive(life, run)
+                return life
+            run.ended[life.state] -= 1
+            return fold.begin(event, moment_ms, index, run, self.lanes.default)
+        if life.state == "rejected" and name in ("reject", "drain", "complete"):
+            return life
+        return None
+
+    def _fold_other(self, record: Record, memory: LedgerMemory, now_ms: int) -> None:
+        figures = self.figures
+        stamp_ms = record.ts_ms
+        if stamp_ms is not None and stamp_ms > now_ms:
+            figures.skew.record(stamp_ms - now_ms, now_ms)
+            stamp_ms = now_ms
+        if isinstance(record, Attempt):
+            fold_attempt(figures, memory, record, now_ms)
+            return
+        lane = figures.lane(record.lane or self.lanes.default)
+        lane.events[EVENT_NAME_OF_TYPE[type(record)]] += 1
+        if isinstance(record, SwitchEvent):
+            fold_switch(figures, record, now_ms)
+        elif not isinstance(record, TaskEvent):
+            fold_spend(figures, record, now_ms if stamp_ms is None else stamp_ms, now_ms)
+
+    def _ledger(self, name: str) -> tuple[int, LedgerMemory]:
+        index = self._ledger_indexes.get(name)
+        if index is None:
+            index = self._ledger_indexes[name] = len(self.figures.ledgers)
+            self.figures.ledgers.append(LedgerMemory(name=name))
+        return index, self.figures.ledgers[index]

@@ -1,0 +1,278 @@
+"""The tail: whole lines of every ledger that the arguments mean, each exactly once, pulled by one thread."""
+
+import heapq
+import os
+from collections.abc import Collection, Iterator, Sequence
+
+from preempt_exporter.clock import Clock
+from preempt_exporter.ledger.chunk import Chunk
+from preempt_exporter.tail.folders import Folders, ListFolder, list_entries
+from preempt_exporter.tail.ledger_tail import Budget, LedgerTail
+from preempt_exporter.tail.ledgers import LedgerFiles, covers, find_ledgers
+from preempt_exporter.tail.positions import FileState, LedgerPositions, Notice, Positions, TailStats
+from preempt_exporter.tail.source import OpenFile, open_regular
+from preempt_exporter.tail.surroundings import Surroundings
+from preempt_exporter.tail.track import Track
+
+QUIET_S = 5.0
+"""How long a rotated or deleted file must not change before it is finished, and a copy before it adds nothing."""
+FULL_SCAN_S = 10.0
+"""How often every folder is listed and every name looked up, whatever times and notifications say."""
+LOOKS_PER_S = 1000
+"""Idle files and folders looked at per second: about 4 µs each, which keeps an idle tail below 1 % of a core."""
+_MIN_LOOKS = 32
+_ROOM_EVERY_S = 10.0
+
+
+class Tail:
+    """Follows ledgers. Call `scan`, then drain `read`; both from one thread, as often as `watch.Watch` wakes you."""
+
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        *,
+        clock: Clock,
+        positions: Positions | None = None,
+        quiet_s: float = QUIET_S,
+        max_open_files: int = 256,
+        open_file: OpenFile = open_regular,
+        list_folder: ListFolder = list_entries,
+    ) -> None:
+        """`patterns`: files, folders and globs, existing or not (`ledgers.find_ledgers`). Nothing is touched yet.
+
+        `positions`: where an earlier tail stood; lines before that are not handed out again. `max_open_files` bounds
+        the descriptors held; files that lost their name while being read come on top. `open_file` and `list_folder`
+        are arguments so that a test can make them fail.
+        """
+        self._patterns = list(patterns)
+        self._clock = clock
+        self._folders = Folders(clock, list_folder)
+        self._around = Surroundings(
+            clock=clock,
+            folders=self._folders,
+            open_file=open_file,
+            quiet_s=quiet_s,
+            max_open_files=max_open_files,
+        )
+        self._kept = positions if positions is not None else Positions()
+        self._ledgers: dict[str, LedgerTail] = {}
+        self._busy: dict[str, LedgerTail] = {}
+        self._started = False
+        self._catching_up: list[Track] = []
+        self._full_scan_s = float("-inf")
+        self._scanned_s = clock.monotonic_s()
+        self._idle_turn: Iterator[LedgerTail] = iter(())
+        self._folder_turn: Iterator[str] = iter(())
+        self._first_to_read = 0
+        self._room_s = float("-inf")
+        self._folder_errors: dict[str, str] = {}
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    def scan(self, changed: Collection[str] = ()) -> None:
+        """Find files and see what happened to them: `fstat`, names and folder times decide.
+
+        `changed`: paths of files or folders that a notification named; they are looked at now. Otherwise files that
+        changed lately are looked at every time and idle ones in turn, at most `LOOKS_PER_S`, with everything listed
+        anew every `FULL_SCAN_S`.
+        """
+        now_s = self._clock.monotonic_s()
+        looks = max(_MIN_LOOKS, int((now_s - self._scanned_s) * LOOKS_PER_S))
+        self._scanned_s = now_s
+        full = now_s - self._full_scan_s >= FULL_SCAN_S and len(self._folders.paths()) <= LOOKS_PER_S
+        if full:
+            self._full_scan_s = now_s
+        if self._refresh_folders(changed, looks, full=full):
+            self._find_ledgers()
+        self._observe(changed, looks)
+        if not self._started:
+            self._started = True
+            self._begin_catching_up()
+        if now_s - self._room_s >= _ROOM_EVERY_S:
+            self._room_s = now_s
+            self._measure_room()
+
+    def folders(self) -> list[str]:
+        """The folders whose changes matter, existing or not: what a watch has to cover."""
+        return [*self._folders.paths(), *self._around.link_targets]
+
+    def _refresh_folders(self, changed: Collection[str], looks: int, *, full: bool) -> bool:
+        """Whether any folder's names changed."""
+        if not self._started:
+            return True
+        known = self._folders.paths()
+        due = set(known) if full or len(known) <= looks else set(self._turn_of_folders(looks))
+        for path in changed:
+            due.add(path)
+            due.add(os.path.dirname(path))
+        news = [self._folders.refresh(path, force=full) for path in due.intersection(known)]
+        return any(news)
+
+    def _turn_of_folders(self, looks: int) -> Iterator[str]:
+        for _ in range(looks):
+            path = next(self._folder_turn, None)
+            if path is None:
+                self._folder_turn = iter(self._folders.paths())
+                return
+            yield path
+
+    def _find_ledgers(self) -> None:
+        found = find_ledgers(self._patterns, self._folders)
+        changed: list[LedgerTail] = []
+        if not self._started:
+            for live, kept in self._kept.ledgers.items():
+                self._ledgers[live] = LedgerTail(found.get(live, LedgerFiles(live)), self._around, kept)
+            changed += self._ledgers.values()
+        for live, files in found.items():
+            ledger = self._ledgers.get(live)
+            if ledger is None:
+                ledger = self._ledgers[live] = LedgerTail(files, self._around)
+                changed.append(ledger)
+            else:
+                ledger.files = files
+                changed.append(ledger)
+        for live in self._ledgers.keys() - found.keys():
+            self._ledgers[live].files = LedgerFiles(live)
+            changed.append(self._ledgers[live])
+        for ledger in dict.fromkeys(changed):
+            ledger.resolve()
+            self._busy[ledger.live] = ledger
+        self._drop_empty(found)
+        self._say_folder_errors()
+
+    def _drop_empty(self, found: dict[str, LedgerFiles]) -> None:
+        for live in [live for live in self._ledgers if live not in found]:
+            ledger = self._ledgers[live]
+            unwanted = not covers(self._patterns, live)
+            if unwanted:
+                ledger.let_go()
+            if unwanted or (not ledger.tracks and not ledger.past.waits()):
+                del self._ledgers[live]
+                self._busy.pop(live, None)
+
+    def _say_folder_errors(self) -> None:
+        errors = {path: error for path in self._folders.paths() if (error := self._folders.get(path).error) is not None}
+        for path, error in errors.items():
+            self._around.stats.read_errors += 1
+            if self._folder_errors.get(path) != error:
+                message = f"folder cannot be listed: {error}; tried again every few seconds"
+                self._around.say(Notice("warning", path, message))
+        self._folder_errors = errors
+
+    def _observe(self, changed: Collection[str], looks: int) -> None:
+        due = dict(self._busy)
+        for path in changed:
+            ledger = self._ledgers.get(path)
+            if ledger is not None:
+                due[path] = ledger
+        for _ in range(min(looks, len(self._ledgers))):
+            ledger = next(self._idle_turn, None)
+            if ledger is None:
+                self._idle_turn = iter(list(self._ledgers.values()))
+                ledger = next(self._idle_turn)
+            due[ledger.live] = ledger
+        for live, ledger in due.items():
+            ledger.observe()
+            if ledger.is_hot():
+                self._busy[live] = ledger
+            else:
+                self._busy.pop(live, None)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def read(self, max_bytes: int) -> Iterator[Chunk]:
+        """Whole lines that are there now, about `max_bytes` at most, fairly over the ledgers.
+
+        Fold each chunk before you ask for the next: once the iterator is advanced past it, `positions` includes it.
+        Drain the iterator; a chunk that was taken and not advanced past comes again. Errors are counted, said by
+        `take_notices`, and tried again; none is raised.
+        """
+        budget = Budget(max_bytes)
+        waiting = [ledger for ledger in self._busy.values() if ledger.wants_reading()]
+        first = self._first_to_read % len(waiting) if waiting else 0
+        for ledger in waiting[first:] + waiting[:first]:
+            if budget.left <= 0:
+                break
+            self._first_to_read += 1
+            yield from ledger.read(budget)
+
+    def has_more(self) -> bool:
+        """Whether `read` would hand out something right now, so that there is no need to wait first."""
+        return any(ledger.wants_reading() for ledger in self._busy.values())
+
+    def caught_up(self) -> bool:
+        """Whether every readable file was read to the size it had at the first scan; true for good once it is.
+
+        Files that are unreadable, vanish or shrink meanwhile, and copies of what was read, do not hold it up.
+        """
+        if not self._started:
+            return False
+        present = {track for ledger in self._ledgers.values() for track in ledger.tracks} if self._catching_up else ()
+        self._catching_up = [
+            track for track in self._catching_up if track in present and not track.reached_start_size()
+        ]
+        return not self._catching_up
+
+    def _begin_catching_up(self) -> None:
+        for ledger in self._ledgers.values():
+            for track in ledger.tracks:
+                track.start_size = track.size
+                self._catching_up.append(track)
+
+    # -- what is known ------------------------------------------------------------------------------------------
+
+    def positions(self) -> Positions:
+        """Where every file was left. Valid until the next `read`; encode it together with the state it belongs to."""
+        if not self._started:
+            return self._kept
+        ledgers: dict[str, LedgerPositions] = {}
+        for live, ledger in self._ledgers.items():
+            ledgers[live] = ledger.positions()
+        return Positions(ledgers=ledgers)
+
+    @property
+    def stats(self) -> TailStats:
+        """Counters since the start, and gauges as of now."""
+        stats = self._around.stats
+        now_s = self._clock.monotonic_s()
+        tracks = [track for ledger in self._ledgers.values() for track in ledger.tracks]
+        stats.files = sum(track.seat in ("live", "rotated") for track in tracks)
+        stats.unreadable_files = (
+            sum(track.unreadable is not None for track in tracks)
+            + sum(len(ledger.unreachable) for ledger in self._ledgers.values())
+            + len(self._folder_errors)
+        )
+        stats.lag_bytes = sum(track.lag_bytes for track in tracks)
+        stats.pending_bytes = sum(track.pending_bytes for track in tracks)
+        oldest_s = min((track.unread_since_s for track in tracks if track.unread_since_s is not None), default=now_s)
+        stats.lag_seconds = max(now_s - oldest_s, 0.0)
+        return stats
+
+    def files(self, limit: int) -> list[FileState]:
+        """The followed files, at most `limit`: those that cannot be read and those furthest behind first."""
+        tracks = (track for ledger in self._ledgers.values() for track in ledger.tracks)
+        worst = heapq.nlargest(limit, tracks, key=lambda track: (track.unreadable is not None, track.lag_bytes))
+        return [FileState(track.path, track.lag_bytes, track.unreadable) for track in worst]
+
+    def take_notices(self) -> list[Notice]:
+        """What happened since the last call and deserves a line in the log."""
+        notices = self._around.notices
+        self._around.notices = []
+        return notices
+
+    def close(self) -> None:
+        """Let go of every descriptor; `positions` stays as it is."""
+        self._around.close_all()
+
+    def _measure_room(self) -> None:
+        """The least room over the file systems of the folders."""
+        room: dict[int, int] = {}
+        for path in self._folders.paths():
+            try:
+                device = os.stat(path).st_dev
+                if device not in room:
+                    found = os.statvfs(path)
+                    room[device] = found.f_bavail * found.f_frsize
+            except OSError:
+                continue
+        self._around.stats.filesystem_avail_bytes = min(room.values(), default=None)

@@ -1,0 +1,106 @@
+"""Was a file's content read under another identity of the same ledger? Decides what to do with an unjudged file."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from preempt_exporter.tail.identity import Relation, Trail, bytes_kept_from, compare
+from preempt_exporter.tail.positions import PastContent
+from preempt_exporter.tail.source import PlainSource
+from preempt_exporter.tail.track import Stage, Track
+
+_SEARCH_BYTES = 1 << 26
+
+
+class Verdict(Struct, kw_only=True):
+    """What to do with the file."""
+
+    stage: Stage
+    """`READING` on after `trail`, `WAITING` for it to differ or to be quiet, or `FINISHED`: it adds nothing."""
+    trail: Trail | None = None
+    """What of its content was read; None: what the file's own track says."""
+    skipping: bool = False
+    follows: PastContent | None = None
+    """The past content that this file goes on with."""
+    copies: PastContent | Track | None = None
+    """Whose content this file repeats, wholly or up to here."""
+
+
+def judge(
+    track: Track,
+    source: PlainSource,
+    *,
+    tracks: Sequence[Track],
+    past: Sequence[PastContent],
+    now_s: float,
+    quiet_s: float,
+) -> Verdict:
+    """Hold an unjudged file against everything that was read in its ledger.
+
+    A rotated form that goes on after what the live file has read waits for the live file, whose bytes it repeats; the
+    live file never waits for its copy. A live file is not held against one that was seen to be rotated away from its
+    name, nor against content that a rotated copy has taken along: what stands there now was written after that.
+    """
+    size = source.stat().st_size
+    live = track.seat == "live"
+    if track.proven_new or (not size and live):
+        return Verdict(stage=Stage.READING)
+    quiet = track.quiet_for_s(now_s) >= quiet_s
+    best: tuple[Relation, Track | PastContent, Trail] | None = None
+    others: list[Track | PastContent] = [*tracks, *past]
+    for other in others:
+        if other is track:
+            continue
+        trail, gone_from_here = _known(other)
+        if trail.offset <= track.trail.offset or (live and gone_from_here):
+            continue
+        relation = compare(source.read_at, size, trail)
+        if (
+            relation is Relation.CONTINUES
+            and (best is None or best[0] is not Relation.CONTINUES or best[2].offset < trail.offset)
+        ) or (relation is Relation.PREFIX and best is None):
+            best = (relation, other, trail)
+    if best is None:
+        return _cut_in_front(track, source, size, tracks, past) if live else Verdict(stage=Stage.READING)
+    relation, other, trail = best
+    if relation is Relation.PREFIX:
+        if not quiet:
+            return Verdict(stage=Stage.WAITING, copies=other)
+        stage = Stage.READING if live else Stage.FINISHED
+        return Verdict(stage=stage, trail=trail.cut_to(size, source.read_at), copies=other)
+    if isinstance(other, PastContent):
+        return Verdict(
+            stage=Stage.READING, trail=replace(trail), skipping=other.position.skipping, follows=other, copies=other
+        )
+    if not live and not _has_nothing_more(other, size, quiet, now_s, quiet_s):
+        return Verdict(stage=Stage.WAITING, copies=other)
+    return Verdict(stage=Stage.READING, trail=replace(trail), skipping=other.skipping, copies=other)
+
+
+def _known(other: Track | PastContent) -> tuple[Trail, bool]:
+    if isinstance(other, Track):
+        return other.trail, other.rotated_here
+    return other.position.trail, other.position.rotated_here
+
+
+def _has_nothing_more(other: Track, size: int, quiet: bool, now_s: float, quiet_s: float) -> bool:
+    """Whether the file that ours repeats has ended before ours does, so that only ours has the rest."""
+    if other.stage is Stage.FINISHED:
+        return True
+    return quiet and other.quiet_for_s(now_s) >= quiet_s and other.size < size and other.seen >= other.size
+
+
+def _cut_in_front(
+    track: Track, source: PlainSource, size: int, tracks: Sequence[Track], past: Sequence[PastContent]
+) -> Verdict:
+    """A live file that replaced another may hold its last lines again, the older ones cut off: go on after them."""
+    replaced: list[PastContent | Track] = [content for content in past if not content.position.rotated_here]
+    replaced += [other for other in tracks if other.seat == "detached"]
+    for other in reversed(replaced):
+        trail, _ = _known(other)
+        kept = bytes_kept_from(source.read_at, size, trail, _SEARCH_BYTES) if not track.trail.offset else 0
+        if kept:
+            window = source.read_at(0, kept)
+            return Verdict(stage=Stage.READING, trail=Trail().advanced(window, 0, kept), copies=other)
+    return Verdict(stage=Stage.READING)

@@ -1,0 +1,175 @@
+"""Content whose file is gone: kept so that copies of it add nothing, and so that a remainder can still be found."""
+
+import os
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from preempt_exporter.tail.identity import Relation, compare
+from preempt_exporter.tail.positions import LedgerPositions, PastContent
+from preempt_exporter.tail.source import DamagedFile, PackedSource
+from preempt_exporter.tail.surroundings import Surroundings
+from preempt_exporter.tail.track import Key, Stage, Track
+
+_KEPT = 16
+"""Contents remembered per ledger; logrotate's usual histories are shorter."""
+_NO_SIZE_KNOWN = 1 << 62
+_LOOK_EVERY_S = 0.5
+
+
+class PastContents:
+    """The past of one ledger."""
+
+    def __init__(self, live: str, around: Surroundings, kept: LedgerPositions | None) -> None:
+        """`kept`: what an earlier run remembered."""
+        self._live = live
+        self._around = around
+        self.contents: list[PastContent] = []
+        self._owed_since_s: dict[int, float] = {}
+        self._examined: set[tuple[int, Key, int, int]] = set()
+        self._packed: set[Key] = set(kept.packed_seen) if kept is not None else set()
+        self._knows_packed = kept is not None
+        self._unexplained: dict[str, float] = {}
+        self._vanished: list[PastContent] = []
+        self._plain_names: set[str] = set()
+        self._looked_s = float("-inf")
+        for content in kept.past if kept is not None else ():
+            self._keep(PastContent(position=content.position, owed=content.owed))
+
+    def add(self, track: Track, *, owed: bool, vanished: bool, rotated_here: bool = False) -> None:
+        """Remember what was read of `track`. `owed`: lines may be left; `vanished`: its plain file is gone.
+
+        `rotated_here`: a copy under a rotated name has the content now.
+        """
+        position = track.position()
+        position.rotated_here = position.rotated_here or rotated_here
+        content = PastContent(position=position, owed=owed)
+        if vanished:
+            self._vanished = [*self._vanished[1 - _KEPT :], content]
+        if track.trail.offset or owed:
+            self._keep(content)
+
+    def put_back(self, track: Track) -> None:
+        """A compressed form broke off in the middle: perhaps it is still being written."""
+        self._around.stats.read_errors += 1
+        self._around.close(track)
+        self._keep(PastContent(position=track.position(), owed=True))
+
+    def remove(self, content: PastContent) -> None:
+        """Another file goes on with it."""
+        self.contents = [other for other in self.contents if other is not content]
+        self._owed_since_s.pop(id(content), None)
+        self._examined = {examined for examined in self._examined if examined[0] != id(content)}
+
+    def settled(self, content: PastContent, *, up_to: int) -> None:
+        """A copy was found that ends at `up_to`: nothing more is owed if that is all that had been read."""
+        if up_to >= content.position.trail.offset:
+            content.owed = False
+            self._owed_since_s.pop(id(content), None)
+
+    def waits(self) -> bool:
+        """Whether something is still to be found or explained."""
+        return bool(self._owed_since_s or self._unexplained)
+
+    def wants_a_look(self, now_s: float) -> bool:
+        """Whether it is time to look for it again."""
+        return self.waits() and now_s - self._looked_s >= _LOOK_EVERY_S
+
+    def note_packed(self, packed: Sequence[str], rotated: Sequence[str], now_s: float) -> None:
+        """Take in which compressed forms there are; a new one should be the compression of a file that was read."""
+        there: set[Key] = set()
+        for path in packed:
+            try:
+                found = os.stat(path)
+            except OSError:
+                continue
+            key = (found.st_dev, found.st_ino)
+            there.add(key)
+            if self._knows_packed and key not in self._packed:
+                self._unexplained.setdefault(path, now_s)
+        self._packed = there
+        self._knows_packed = True
+        self._plain_names = set(rotated)
+
+    def find_remainder(self, packed: Sequence[str]) -> Track | None:
+        """A compressed form that goes on where a vanished file was left; gives up, with a notice, after a while."""
+        now_s = self._around.now_s()
+        if not self.waits():
+            return None
+        self._looked_s = now_s
+        for content in [content for content in self.contents if content.owed]:
+            for path in packed:
+                track = self._remainder(content, path, now_s)
+                if track is not None:
+                    return track
+            if now_s - self._owed_since_s[id(content)] > 2 * self._around.quiet_s:
+                content.owed = False
+                del self._owed_since_s[id(content)]
+                message = (
+                    f"read up to byte {content.position.trail.offset}, then gone without a trace: lines after that, "
+                    "if there were any, are lost"
+                )
+                self._around.suspect_loss(content.position.path, message)
+        self._explain_packed(now_s)
+        return None
+
+    def _remainder(self, content: PastContent, path: str, now_s: float) -> Track | None:
+        try:
+            found = os.stat(path)
+        except OSError:
+            return None
+        key = (found.st_dev, found.st_ino)
+        examined = (id(content), key, found.st_size, found.st_mtime_ns)
+        if examined in self._examined:
+            return None
+        self._examined.add(examined)
+        self._owed_since_s[id(content)] = now_s
+        try:
+            source = PackedSource(path)
+            try:
+                relation = compare(source.read_at, _NO_SIZE_KNOWN, content.position.trail)
+            except BaseException:
+                source.close()
+                raise
+        except (DamagedFile, OSError):
+            self._around.stats.read_errors += 1
+            return None
+        if relation is Relation.DIFFERENT:
+            source.close()
+            return None
+        track = Track(path, key, "packed", now_s)
+        track.real_path = path
+        track.trail = replace(content.position.trail)
+        track.skipping = content.position.skipping
+        track.stage = Stage.READING
+        track.source = source
+        self.remove(content)
+        self._unexplained.pop(path, None)
+        self._vanished = [other for other in self._vanished if other is not content]
+        return track
+
+    def _explain_packed(self, now_s: float) -> None:
+        for path, since_s in list(self._unexplained.items()):
+            plain = path.removesuffix(".gz").removesuffix(".zst")
+            if plain in self._plain_names or now_s - since_s < self._around.quiet_s:
+                continue
+            del self._unexplained[path]
+            if self._vanished:
+                self._vanished.pop(0)
+            else:
+                self._around.suspect_loss(path, "a compressed form of no file that was read: its lines are missing")
+
+    def _keep(self, content: PastContent) -> None:
+        self.contents.append(content)
+        if content.owed:
+            self._owed_since_s[id(content)] = self._around.now_s()
+        for surplus in self.contents[:-_KEPT]:
+            self.remove(surplus)
+
+    def kept(self) -> list[PastContent]:
+        """What the next run is to remember."""
+        return [PastContent(position=content.position, owed=content.owed) for content in self.contents]
+
+    def packed_seen(self) -> list[Key]:
+        """The compressed forms that are known."""
+        return sorted(self._packed)

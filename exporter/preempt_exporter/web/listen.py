@@ -1,0 +1,84 @@
+"""Listen addresses: how they are written, bound, and told to a person."""
+
+import errno
+import socket
+
+from preempt_exporter.errors import UsageError
+
+BACKLOG = 1024
+
+
+def bind(addresses: tuple[str, ...]) -> list[socket.socket]:
+    """Listening sockets for `HOST:PORT` addresses, or `UsageError` with none left open.
+
+    No host means every interface, IPv6 and IPv4; port 0 lets the system choose; IPv6 hosts stand in brackets. A name
+    that has several addresses is bound at one of them, IPv4 first, as Prometheus' own exporters do.
+    """
+    bound: list[socket.socket] = []
+    try:
+        for address in addresses:
+            bound.append(_bind_one(address))
+    except UsageError:
+        for listening in bound:
+            listening.close()
+        raise
+    return bound
+
+
+def parse(address: str) -> tuple[str, int]:
+    """`HOST:PORT` as (host, port); the host is empty for every interface."""
+    host, colon, port_text = address.strip().rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not (port_text.isascii() and port_text.isdigit()) or int(port_text) > 65535:
+        raise UsageError(f"--web.listen-address {address!r}: say HOST:PORT with a port from 0 to 65535, like ':9877'")
+    if ":" in host and not bracketed:
+        raise UsageError(f"--web.listen-address {address!r}: put an IPv6 host in brackets, like '[::1]:9877'")
+    return (host[1:-1] if bracketed else host), int(port_text)
+
+
+def url(listening: socket.socket, *, tls: bool) -> str:
+    """Where a person finds it: a bound "every interface" is told as `localhost`."""
+    host, port = listening.getsockname()[:2]
+    if host in ("::", "0.0.0.0"):
+        host = "localhost"
+    elif ":" in host:
+        host = f"[{host}]"
+    return f"{'https' if tls else 'http'}://{host}:{port}"
+
+
+def _bind_one(address: str) -> socket.socket:
+    host, port = parse(address)
+    if not host and socket.has_dualstack_ipv6():
+        try:
+            return _listen(address, socket.AF_INET6, ("::", port), both_families=True)
+        except UsageError as error:
+            # A kernel without IPv6 says so only now; every other refusal stands.
+            if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.EADDRNOTAVAIL:
+                raise
+    try:
+        found = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise UsageError(f"--web.listen-address {address!r}: unknown host: {error.strerror or error}") from error
+    family, _, _, _, place = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    return _listen(address, family, place, both_families=False)
+
+
+def _listen(address: str, family: int, place: tuple[object, ...], *, both_families: bool) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if both_families else 1)
+        listening.bind(place)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        hint = {
+            errno.EADDRINUSE: "is another exporter running? stop it, or choose another port",
+            errno.EACCES: "ports below 1024 need a privilege; choose a higher one",
+            errno.EADDRNOTAVAIL: "this machine has no such address",
+        }.get(error.errno or 0, "choose another address")
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"cannot listen on {address}: {why}; {hint}") from error
+    listening.setblocking(False)
+    return listening

@@ -1,0 +1,43 @@
+"""`preempt-exporter rules` as a user meets it."""
+
+from pathlib import Path
+
+import pytest
+
+from preempt_exporter.cli.main import main
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_check_passes_the_packs_own_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without arguments the pack itself is checked, wherever one stands."""
+    assert main(["rules", "check"]) == 0
+    assert "all well" in capsys.readouterr().out
+
+
+def test_test_runs_the_packs_own_tests(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the repository's root the default files are the pack's tests."""
+    monkeypatch.chdir(REPOSITORY)
+    assert main(["rules", "test"]) == 0
+    assert "test cases: all well" in capsys.readouterr().out
+
+
+def test_test_with_nothing_to_test_exits_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Standing where no test file is, is a failure that names the pattern."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["rules", "test"]) == 1
+    assert "tests/rules/*.yml: no file matched" in capsys.readouterr().err
+
+
+def test_a_missing_promtool_is_one_line_and_exit_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The line says how to get promtool."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("PROMTOOL", raising=False)
+    assert main(["rules", "check"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "apt-get install prometheus" in error

@@ -1,0 +1,92 @@
+"""What is bounded: lives kept, lanes, runs, remembered lines."""
+
+from preempt_exporter.settings import LaneSettings
+from preempt_exporter.state import repeats
+from tests.state.folding import T0_MS, attempt, event, fold, life, look, watched
+
+
+def test_ended_lives_make_room_first_and_silently() -> None:
+    """The limit holds; a completed life that is pushed out was not evicted before its time."""
+    state = watched(limit=10)
+    fold(state, *[event("admit", i, f"live{i}") for i in range(5)])
+    fold(state, *[event("complete", 10 + i, f"done{i}") for i in range(50)])
+    assert (state.figures.lives_kept, state.figures.evicted) == (10, 0)
+    assert {f"live{i}" for i in range(5)} <= set(state.figures.runs[None].lives)
+
+
+def test_live_lives_with_the_most_slack_go_next_and_are_counted() -> None:
+    """Least slack stays; each eviction counts."""
+    state = watched(limit=10)
+    fold(state, *[event("enqueue", 0, f"t{i:02d}", deadline_ms=1000 * (i + 1)) for i in range(15)], now_ms=500)
+    assert sorted(state.figures.runs[None].lives) == [f"t{i:02d}" for i in range(10)]
+    assert (state.figures.lives_kept, state.figures.evicted) == (10, 5)
+
+
+def test_a_late_heartbeat_of_a_finished_task_begins_no_life() -> None:
+    """Finished tasks are remembered as long as there is room."""
+    state = fold(watched(), event("admit"), event("complete", 5))
+    state.expire(T0_MS + 900_000_000)
+    fold(state, event("heartbeat", 900_000_001))
+    assert (life(state).state, look(state, 900_000_002).live) == ("complete", [])
+
+
+def test_lanes_beyond_the_hundredth_share_a_label() -> None:
+    """Configured lanes come first; nothing is lost in sum."""
+    state = watched(lanes=LaneSettings(names=("zz",)))
+    fold(state, *[event("admit", 0, f"t{i}", lane=f"l{i}") for i in range(300)])
+    lanes = state.figures.lanes
+    assert len(lanes) == 101 and "zz" in lanes
+    assert sum(lane.events["admit"] for lane in lanes.values()) == 300
+    assert look(state, 1).lanes["other"].states["running"] == 300 - 99
+
+
+def test_runs_beyond_the_hundredth_share_counters_that_never_fall() -> None:
+    """Also when one of them leaves."""
+    state = watched()
+    lines = [
+        {
+            "event": "commit",
+            "run": f"r{i}",
+            "shard": "0",
+            "epoch": 0,
+            "ts_ms": T0_MS,
+            "tokens": 1,
+            "artifact_digest": "d",
+        }
+        for i in range(130)
+    ]
+    fold(state, *lines, now_ms=0)
+    assert state.figures.other_runs.committed_tokens == 30
+    state.expire(T0_MS + 90_000_000)
+    assert state.figures.other_runs.committed_tokens == 30
+    assert len(state.figures.runs) == 0
+
+
+def test_an_id_is_a_repeat_within_the_last_hundred_thousand_only() -> None:
+    """Exactly: the oldest remembered id repeats, the one before it does not."""
+    state = watched()
+    fold(state, *[event("heartbeat", id=f"x{i}") for i in range(repeats.REMEMBERED_IDS)])
+    fold(state, event("heartbeat", id="x0"))
+    assert state.figures.counts.duplicates == 1
+    fold(state, event("heartbeat", id="fresh"))
+    fold(state, event("heartbeat", id="x0"))
+    assert state.figures.counts.duplicates == 1
+    fold(state, event("heartbeat", id="x2"))
+    assert state.figures.counts.duplicates == 2
+
+
+def test_an_equal_attempt_line_is_a_repeat_and_another_of_its_name_a_conflict() -> None:
+    """Within a ledger only."""
+    state = fold(watched(), attempt(), attempt(), attempt(outcome="oom"), ledger="a")
+    assert (state.figures.counts.duplicates, state.figures.counts.conflicting) == (1, 1)
+    fold(state, attempt(), ledger="b")
+    assert (state.figures.counts.duplicates, state.figures.counts.conflicting) == (1, 1)
+    assert state.figures.lanes["free"].attempts == {"ok": 2, "preempted": 0, "failed": 1}
+
+
+def test_a_repeat_changes_nothing_but_its_counter() -> None:
+    """Not even a total that would be higher."""
+    state = fold(watched(), event("preempt", 1, id="p1"))
+    fold(state, event("preempt", 2, id="p1", restart_tokens=9999, wasted_tokens=9999))
+    assert (life(state).restart_tokens, state.figures.lanes["default"].restart_tokens) == (10, 10)
+    assert state.figures.counts.duplicates == 1

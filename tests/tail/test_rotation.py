@@ -1,0 +1,336 @@
+"""Rotation in all its forms: nothing lost, nothing twice."""
+
+import gzip
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from tests.tail.conftest import QUIET_MS, Lines, Reader
+
+Follow = Callable[..., Reader]
+
+
+def rename(ledger: Path, number: int = 1) -> Path:
+    rotated = ledger.with_name(f"{ledger.name}.{number}")
+    ledger.rename(rotated)
+    return rotated
+
+
+def test_rename_rotation_reads_old_then_new(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """After a rename the old file's last lines come before the new file's first."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    lines.append(ledger, 5)
+    rename(ledger)
+    lines.append(ledger, 7)
+    reader.poll()
+    assert reader.lines == lines.written
+    assert reader.tail.stats.rotations == 1
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def test_a_writer_that_still_holds_the_rotated_file(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Lines appended to the rotated file after the rename are read, before those of the new file's same pass."""
+    lines.append(ledger, 3)
+    reader = follow(ledger)
+    reader.poll()
+    with ledger.open("ab", buffering=0) as held:
+        rotated = rename(ledger)
+        ledger.touch()
+        reader.poll()
+        for _ in range(20):
+            held.write(lines.make(1))
+            reader.wait(3_000)
+            lines.append(ledger, 1)
+            reader.poll()
+    assert rotated.exists()
+    assert reader.lines == lines.written
+
+
+def test_an_unfinished_last_line_is_handed_out_once_the_rotated_file_is_quiet(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """The torn last line of a rotated file waits for quiet, then comes without its newline."""
+    lines.append(ledger, 3)
+    with ledger.open("ab") as file:
+        file.write(b'{"torn":')
+    reader = follow(ledger)
+    reader.poll()
+    rename(ledger)
+    reader.poll()
+    assert reader.lines == lines.written
+    assert reader.tail.stats.pending_bytes == 8
+    reader.wait(QUIET_MS + 1000)
+    assert reader.lines == [*lines.written, b'{"torn":']
+    reader.restart()
+    reader.wait(2 * QUIET_MS)
+    assert reader.lines == [*lines.written, b'{"torn":']
+
+
+@pytest.mark.parametrize("seen_empty", [True, False])
+def test_copy_and_truncate(ledger: Path, lines: Lines, follow: Follow, seen_empty: bool) -> None:
+    """The copy adds nothing, the new lines of the truncated file are read from its first byte."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    shutil.copy(ledger, ledger.with_name("l.jsonl.1"))
+    reader.poll()
+    ledger.write_bytes(b"")
+    if seen_empty:
+        reader.poll()
+    lines.append(ledger, 4)
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.truncations == 1
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def test_copy_and_truncate_when_the_reader_was_slow(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """What was unread at the truncation comes from the copy, before the new lines."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    lines.append(ledger, 6)
+    shutil.copy(ledger, ledger.with_name("l.jsonl.1"))
+    ledger.write_bytes(lines.make(40))
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def test_a_copy_that_grows_while_it_is_looked_at(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A copy in the making is not read, whether it is seen whole, in part, or at the same time as the original."""
+    lines.append(ledger, 300)
+    content = ledger.read_bytes()
+    reader = follow(ledger)
+    reader.poll()
+    with ledger.with_name("l.jsonl.1").open("wb", buffering=0) as copy:
+        for start in range(0, len(content), 1_700):
+            copy.write(content[start : start + 1_700])
+            reader.wait(500)
+    ledger.write_bytes(b"")
+    lines.append(ledger, 2)
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_a_cold_start_in_the_middle_of_a_copy(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Started while the copy is half made, the tail reads each line once."""
+    lines.append(ledger, 300)
+    content = ledger.read_bytes()
+    with ledger.with_name("l.jsonl.1").open("wb", buffering=0) as copy:
+        copy.write(content[:7_777])
+        reader = follow(ledger)
+        reader.poll()
+        assert reader.lines == lines.written
+        copy.write(content[7_777:])
+        reader.wait(3 * QUIET_MS)
+    ledger.write_bytes(b"")
+    lines.append(ledger, 2)
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_same_lines_again_after_copy_and_truncate(ledger: Path, follow: Follow) -> None:
+    """Once a copy has taken the old content along, equal lines in the truncated file are new ones."""
+    ledger.write_bytes(b"same\n" * 3)
+    reader = follow(ledger)
+    reader.poll()
+    shutil.copy(ledger, ledger.with_name("l.jsonl.1"))
+    reader.wait(2 * QUIET_MS)
+    ledger.write_bytes(b"same\n" * 2)
+    reader.wait(2 * QUIET_MS)
+    assert reader.lines == [b"same\n"] * 5
+
+
+def test_same_lines_again_after_a_rename(ledger: Path, follow: Follow) -> None:
+    """A new live file beside the renamed one holds new lines, even if they look the same."""
+    ledger.write_bytes(b"same\n")
+    reader = follow(ledger)
+    reader.poll()
+    rename(ledger)
+    ledger.write_bytes(b"same\n")
+    assert reader.poll() == [b"same\n"]
+
+
+def test_rotation_while_down(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Renamed twice while nobody looked: the remainder, then the middle file whole, then the live one."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+
+    def rotate_twice() -> None:
+        lines.append(ledger, 3)
+        rename(ledger)
+        lines.append(ledger, 50)
+        rename(ledger.with_name("l.jsonl.1"), 1)
+        ledger.with_name("l.jsonl.1.1").rename(ledger.with_name("l.jsonl.2"))
+        rename(ledger)
+        lines.append(ledger, 2)
+
+    reader.restart(rotate_twice)
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def test_copy_and_truncate_while_down(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """The remainder is found in the copy by content, though neither device nor inode match."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+
+    def rotate() -> None:
+        lines.append(ledger, 3)
+        shutil.copy(ledger, ledger.with_name("l.jsonl.1"))
+        ledger.write_bytes(lines.make(50))
+
+    reader.restart(rotate)
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_compression_while_down(ledger: Path, lines: Lines, follow: Follow, suffix: str) -> None:
+    """The remainder of a file that was rotated and compressed meanwhile is read from the compressed form, once."""
+    lines.append(ledger, 5_000)
+    reader = follow(ledger)
+    reader.poll()
+
+    def rotate() -> None:
+        lines.append(ledger, 3_000)
+        packed = ledger.with_name(f"l.jsonl.1.{suffix}")
+        content = ledger.read_bytes()
+        packed.write_bytes(gzip.compress(content) if suffix == "gz" else zstandard.compress(content))
+        ledger.unlink()
+        lines.append(ledger, 2)
+
+    reader.restart(rotate)
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+    reader.restart()
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_compression_of_a_finished_file_adds_nothing(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A rotated file that was read to its end may be compressed without a word."""
+    lines.append(ledger, 100)
+    reader = follow(ledger)
+    reader.poll()
+    rotated = rename(ledger)
+    lines.append(ledger, 3)
+    reader.wait(2 * QUIET_MS)
+    packed = ledger.with_name("l.jsonl.1.gz")
+    packed.write_bytes(gzip.compress(rotated.read_bytes()))
+    reader.wait(QUIET_MS)
+    rotated.unlink()
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def test_a_compressed_file_that_nobody_read_is_suspected_loss(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Two rotations with compression while down: the middle file was never seen plain, and that is said."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+
+    def rotate_twice() -> None:
+        ledger.with_name("l.jsonl.2.gz").write_bytes(gzip.compress(ledger.read_bytes()))
+        ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(b'{"never":"seen"}\n'))
+        ledger.unlink()
+        lines.append(ledger, 2)
+
+    reader.restart(rotate_twice)
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 1
+    assert reader.said("compressed form of no file that was read")
+
+
+def test_rewrite_and_replace_with_other_content(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A new file put in place over the old one is read whole; what the old one still held comes first."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    lines.append(ledger, 2)
+    fresh = ledger.with_name("fresh")
+    lines.append(fresh, 30)
+    fresh.replace(ledger)
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_rewrite_and_replace_with_the_same_content_and_more(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A replacement that begins with everything that was read goes on where the old file was left."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    fresh = ledger.with_name("fresh")
+    shutil.copy(ledger, fresh)
+    lines.append(fresh, 3)
+    fresh.replace(ledger)
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+@pytest.mark.parametrize("kept", [1, 5, 40, 900])
+def test_rewrite_and_replace_with_the_old_lines_cut_off(ledger: Path, lines: Lines, follow: Follow, kept: int) -> None:
+    """`tail -n kept` written back over the ledger repeats lines that were read: only what follows them is new."""
+    lines.append(ledger, 1000)
+    reader = follow(ledger)
+    reader.poll()
+    fresh = ledger.with_name("fresh")
+    fresh.write_bytes(b"".join(lines.written[-kept:]))
+    lines.append(fresh, 3)
+    fresh.replace(ledger)
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_names_that_come_back(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A rotated file moved away and back under its name is not read again; a new file of that name is."""
+    lines.append(ledger, 50)
+    reader = follow(ledger)
+    reader.poll()
+    rotated = rename(ledger)
+    lines.append(ledger, 1)
+    reader.wait(2 * QUIET_MS)
+    away = ledger.with_name("away")
+    rotated.rename(away)
+    reader.wait(2 * QUIET_MS)
+    away.rename(rotated)
+    reader.wait(2 * QUIET_MS)
+    assert reader.lines == lines.written
+    rotated.unlink()
+    reader.wait(2 * QUIET_MS)
+    lines.append(rotated, 4)
+    reader.wait(2 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_rotated_forms_are_read_oldest_first(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """At a cold start counted forms are read from the highest number down, then the live file."""
+    for number in (11, 10, 9, 2, 1):
+        lines.append(ledger.with_name(f"l.jsonl.{number}"), 3)
+    lines.append(ledger, 3)
+    reader = follow(ledger)
+    reader.poll()
+    assert reader.lines == lines.written
+
+
+def test_dated_forms_are_read_oldest_first(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Dated forms are read by date, then the live file."""
+    for date in (20251231, 20260101, 20260215):
+        lines.append(ledger.with_name(f"l.jsonl-{date}"), 3)
+    lines.append(ledger, 3)
+    reader = follow(ledger)
+    reader.poll()
+    assert reader.lines == lines.written
