@@ -151,9 +151,10 @@ def test_a_locked_postgresql_row_grants_nothing(new_postgres_url: Callable[[], s
 def test_a_worker_that_is_stopped_in_mid_transaction_does_not_hold_its_run(new_postgres_url: Callable[[], str]) -> None:
     """The server ends its transaction: nothing of it was kept, and others go on."""
     url = new_postgres_url()
-    woken = threading.Event()
+    standing, woken = threading.Event(), threading.Event()
 
     def stand_still() -> str:
+        standing.set()
         woken.wait(30)
         return "late"
 
@@ -164,19 +165,12 @@ def test_a_worker_that_is_stopped_in_mid_transaction_does_not_hold_its_run(new_p
     ):
         other.change_run(OpenRun(run="r"))
         asked = pool.submit(stopped.apply, GRANT)
-        while not waits_in_transaction(url):
-            assert not asked.done()
+        assert standing.wait(30)
         assert other.apply(GRANT).outcome == "GRANTED"
         woken.set()
         with pytest.raises(StoreUnavailable):
             asked.result(30)
         assert other.run_summary("r").run.reserved_tokens == GRANT.tokens
-
-
-def waits_in_transaction(url: str) -> bool:
-    with psycopg.connect(url) as connection:
-        found = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'")
-        return found.fetchone() != (0,)
 
 
 def test_a_postgresql_that_is_not_there_says_so(tmp_path: Path) -> None:

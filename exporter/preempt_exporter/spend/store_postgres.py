@@ -45,7 +45,8 @@ class PostgresSpendStore(SqlSpendStore):
         """Open the store at `url` (any libpq connection string), its tables made if they are not there.
 
         Leases are judged by the database's clock; `clock` replaces it in drills and tests. `lock_timeout_ms` is how
-        long to wait for another transaction, and how long one of ours may stand still before the server ends it. Raises `StoreUnavailable`.
+        long to wait for another transaction, and how long one of ours may stand still before the server ends it.
+        Raises `StoreUnavailable`.
         """
         super().__init__(ledger=ledger, line_id=line_id)
         self._conninfo = _patient(url)
