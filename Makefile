@@ -28,7 +28,7 @@ SOAK_SECONDS ?= 300
 
 soak: $(VENV)/.dev test-tools ## The long runs: a fuzzer on the decoder, then the long tests
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,soak]'
-	$(BIN)/python tests/ledger/fuzz_decode.py -max_total_time=$(SOAK_SECONDS)
+	$(BIN)/python -m tests.ledger.fuzz_decode -max_total_time=$(SOAK_SECONDS)
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m soak
 
 bench: $(VENV)/.dev test-tools ## Measure, side by side with peers, and print ratios

@@ -27,6 +27,10 @@ class SystemClock:
         """Seconds on the machine's monotonic clock."""
         return time.monotonic()
 
+    def sleep(self, seconds: float) -> None:
+        """Wait for `seconds`, between two looks at a condition."""
+        time.sleep(seconds)
+
 
 class FixedClock:
     """A clock that moves only when told to: `status --now-ms`, event-order drills and tests use it."""

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from gates import KEY, REQUEST, START_MS, FailingSink, Place
 
 from preempt_exporter.errors import LedgerWriteError, UnreadableInput, UsageError
 from preempt_exporter.gate.request import TaskRequest
@@ -27,6 +26,7 @@ from preempt_exporter.ledger.records import (
 )
 from preempt_exporter.ledger.writer import LedgerWriter
 from preempt_exporter.settings import TaskDefaults, Thresholds
+from tests.gate.gates import KEY, REQUEST, START_MS, FailingSink, Place
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from gates import KEY, REQUEST, FailingSink, Place
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from preempt_exporter.gate.gate import Gate
 from preempt_exporter.gate.journal import SNAPSHOT_AT_LEAST_EVERY
 from preempt_exporter.gate.request import TaskRequest
 from preempt_exporter.ledger.records import Admit
+from tests.gate.gates import KEY, REQUEST, FailingSink, Place
 
 KEYS = [("r", "a"), ("r", "b"), (None, "a")]
 

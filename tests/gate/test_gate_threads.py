@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from gates import REQUEST, Place
-
 from preempt_exporter.gate.answers import Answer
 from preempt_exporter.gate.gate import Gate
+from tests.gate.gates import REQUEST, Place
 
 
 def together(count: int, work: Callable[[int], None]) -> None:

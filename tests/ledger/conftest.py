@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_disk import SmallDisk
+
+from tests.ledger.small_disk import SmallDisk
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of the decoder: `python tests/ledger/fuzz_decode.py -max_total_time=600`.
+"""Coverage-guided fuzzing of the decoder: `python -m tests.ledger.fuzz_decode -max_total_time=600`.
 
 Claim: whatever the bytes, `decode_chunk` returns, and gives exactly what the exact reader gives line by line; and
 what it reads, our writer writes and the decoder reads back.
@@ -19,8 +19,9 @@ with atheris.instrument_imports(include=["preempt_exporter.ledger"]):
     from preempt_exporter.ledger.writer import encode_line
 
 import msgspec
-from ledger_lines import ATTEMPT, FIELD_NAMES, typed
-from test_bad_lines import BAD_LINES
+
+from tests.ledger.ledger_lines import ATTEMPT, FIELD_NAMES, typed
+from tests.ledger.test_bad_lines import BAD_LINES
 
 decode.PATIENCE_LINES = 2
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_disk import SmallDisk
 
 from preempt_exporter.ledger.append_file import AppendFile
+from tests.ledger.small_disk import SmallDisk
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from ledger_lines import ATTEMPT, DRAIN, event
 
 from preempt_exporter.ledger.decode import LINE_ERROR_REASONS, BadLine, decode_chunk, decode_line
 from preempt_exporter.ledger.exact import MAX_NESTING, nests_deeper
+from tests.ledger.ledger_lines import ATTEMPT, DRAIN, event
 
 BAD_LINES: list[tuple[str, bytes]] = [
     ("too_long", b" " * (1 << 20) + DRAIN),

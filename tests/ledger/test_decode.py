@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from ledger_lines import ATTEMPT, CHUNKS, DRAIN, event, line_by_line, lines, typed
 
 from preempt_exporter.ledger import decode
 from preempt_exporter.ledger.decode import BadLine, Decoded, decode_chunk, decode_line
 from preempt_exporter.ledger.exact import MAX_NESTING, nests_deeper, read_exactly
 from preempt_exporter.ledger.records import MAX_LINE_BYTES, Attempt, Drain, Record
 from preempt_exporter.ledger.tolerant import read_attempt_tolerantly, read_event_tolerantly
+from tests.ledger.ledger_lines import ATTEMPT, CHUNKS, DRAIN, event, line_by_line, lines, typed
 
 TWO_KINDS = DRAIN + b"\n" + ATTEMPT + b"\n"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given
 from jsonschema import Draft202012Validator
-from ledger_lines import ATTEMPT, DRAIN, event, lines
-from test_bad_lines import BAD_LINES
 
 from preempt_exporter.ledger.decode import BadLine, decode_line
 from preempt_exporter.ledger.records import EVENT_NAMES
 from preempt_exporter.ledger.schema import ledger_line_schema, ledger_line_schema_text
 from preempt_exporter.ledger.writer import encode_line
+from tests.ledger.ledger_lines import ATTEMPT, DRAIN, event, lines
+from tests.ledger.test_bad_lines import BAD_LINES
 
 COMMITTED = Path(__file__).parents[2] / "docs" / "ledger.schema.json"
 VALIDATOR = Draft202012Validator(ledger_line_schema())

@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from small_disk import SmallDisk
 
 from preempt_exporter.errors import LedgerWriteError, UsageError
 from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.ledger.records import MAX_LINE_BYTES, Attempt, Drain, Record, Reject
 from preempt_exporter.ledger.sink import LedgerSink
 from preempt_exporter.ledger.writer import LedgerWriter, encode_line
+from tests.ledger.small_disk import SmallDisk
 
 DRAIN = Drain(task_id="t-1", ts_ms=5, action="fail_task_not_replay")
 REJECT = Reject(task_id="t-1", ts_ms=5, reason="queue_age")

@@ -5,13 +5,13 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from spend_play import NOW_MS, ListSink, Play
 
 from preempt_exporter.clock import Clock, FixedClock
 from preempt_exporter.spend.open_store import open_store
 from preempt_exporter.spend.run_changes import OpenRun
 from preempt_exporter.spend.service import SpendService
 from preempt_exporter.spend.sql_store import SqlSpendStore
+from tests.spend.spend_play import NOW_MS, ListSink, Play
 
 OpenAgain = Callable[[Clock | None], SqlSpendStore]
 

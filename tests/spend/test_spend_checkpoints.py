@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from spend_play import LEASE_MS, ListSink, Play
 
 from preempt_exporter.spend.artifacts import ArtifactFolder
 from preempt_exporter.spend.service import SpendService
+from tests.spend.spend_play import LEASE_MS, ListSink, Play
 
 
 @pytest.fixture

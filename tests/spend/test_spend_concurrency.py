@@ -5,8 +5,6 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from spend_play import ARTIFACT, INPUT, ListSink
-
 from preempt_exporter.clock import Clock
 from preempt_exporter.ledger.records import Commit, Refuse, Reserve
 from preempt_exporter.spend.requests import CommitRequest, GrantRequest, ReserveRequest
@@ -14,6 +12,7 @@ from preempt_exporter.spend.rows import Outcome
 from preempt_exporter.spend.run_changes import OpenRun
 from preempt_exporter.spend.service import SpendService
 from preempt_exporter.spend.sql_store import SqlSpendStore
+from tests.spend.spend_play import ARTIFACT, INPUT, ListSink
 
 OpenAgain = Callable[[Clock | None], SqlSpendStore]
 

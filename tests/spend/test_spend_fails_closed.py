@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from spend_play import ARTIFACT, INPUT, LEASE_MS, ListSink, Play
 
 from preempt_exporter.clock import Clock, SystemClock
 from preempt_exporter.errors import StoreUnavailable, UsageError
@@ -23,6 +22,7 @@ from preempt_exporter.spend.service import SpendService
 from preempt_exporter.spend.sql_store import SqlSpendStore
 from preempt_exporter.spend.store_postgres import PostgresSpendStore
 from preempt_exporter.spend.store_sqlite import SqliteSpendStore
+from tests.spend.spend_play import ARTIFACT, INPUT, LEASE_MS, ListSink, Play
 
 OpenAgain = Callable[[Clock | None], SqlSpendStore]
 GRANT = GrantRequest(run="r", shard="3", tokens=1, lease_ms=LEASE_MS, input_digest=INPUT)

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from reference_spend import ReferenceSpend
-from spend_play import ListSink
 
 from preempt_exporter.clock import FixedClock
 from preempt_exporter.ledger.records import Commit, Release, Reserve
@@ -19,6 +17,8 @@ from preempt_exporter.spend.open_store import open_store
 from preempt_exporter.spend.requests import request_from
 from preempt_exporter.spend.run_changes import CloseRun, OpenRun, SwitchRun
 from preempt_exporter.spend.service import SpendService
+from tests.spend.reference_spend import ReferenceSpend
+from tests.spend.spend_play import ListSink
 
 CASES_PER_SHARD = 4
 SHARDS = st.sampled_from(["1", "1", "1", "2", "2/0-1", "2/2-3", "2/1-2", "2/0-3"])

@@ -1,8 +1,7 @@
 """What always holds: budget, bills, artifacts; each claim is a fault that was seen elsewhere."""
 
-from spend_play import ARTIFACT, INPUT, LEASE_MS, TOKENS, Play
-
 from preempt_exporter.ledger.records import Commit, Refuse, Release
+from tests.spend.spend_play import ARTIFACT, INPUT, LEASE_MS, TOKENS, Play
 
 
 def test_a_worker_presumed_dead_cannot_commit_before_its_replacement(play: Play) -> None:

@@ -5,7 +5,6 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from spend_play import ARTIFACT, INPUT, LEASE_MS, NOW_MS, TOKENS, ListSink, Play
 
 from preempt_exporter.clock import Clock, FixedClock
 from preempt_exporter.ledger.records import Reserve
@@ -15,6 +14,7 @@ from preempt_exporter.spend.requests import CommitRequest, GrantRequest
 from preempt_exporter.spend.service import SpendService
 from preempt_exporter.spend.sql_store import SqlSpendStore
 from preempt_exporter.spend.statements import Rows
+from tests.spend.spend_play import ARTIFACT, INPUT, LEASE_MS, NOW_MS, TOKENS, ListSink, Play
 
 OpenAgain = Callable[[Clock | None], SqlSpendStore]
 COMMIT = CommitRequest(run="r", shard="3", epoch=0, tokens=TOKENS, artifact_digest=ARTIFACT)

@@ -1,10 +1,10 @@
 """Parts of a shard: the remaining cases are graded again, each case is billed once."""
 
 import pytest
-from spend_play import LEASE_MS, Play
 
 from preempt_exporter.errors import UsageError
 from preempt_exporter.spend.parts import Cases, cover_the_shard
+from tests.spend.spend_play import LEASE_MS, Play
 
 
 def test_a_preemption_at_78_percent_regrades_the_remaining_22(play: Play) -> None:

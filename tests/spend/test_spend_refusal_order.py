@@ -1,10 +1,10 @@
 """Which outcome a request has: the contract's order, over both stores."""
 
 import pytest
-from spend_play import LEASE_MS, TOKENS, Play
 
 from preempt_exporter.spend.run_changes import CloseRun, OpenRun, SwitchRun
 from preempt_exporter.spend.service import SpendService
+from tests.spend.spend_play import LEASE_MS, TOKENS, Play
 
 
 def test_the_first_grant_is_epoch_0_and_each_later_one_is_the_highest_plus_one(play: Play) -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spend_play import Play
 
 from preempt_exporter.errors import UsageError
 from preempt_exporter.ledger.decode import decode_line
@@ -13,6 +12,7 @@ from preempt_exporter.ledger.writer import LedgerWriter
 from preempt_exporter.spend.requests import GrantRequest, request_from
 from preempt_exporter.spend.run_changes import OpenRun
 from preempt_exporter.spend.service import SpendService
+from tests.spend.spend_play import Play
 
 GRANT: dict[str, Any] = {"tokens": 1, "lease_ms": 1, "input_digest": "sha256:x"}
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 import pytest
-from spend_play import INPUT, TOKENS, Play
 
 from preempt_exporter.clock import FixedClock
 from preempt_exporter.errors import StoreUnavailable
 from preempt_exporter.spend.requests import Request
 from preempt_exporter.spend.rows import Outcome
 from preempt_exporter.spend.worker import WorkerLease
+from tests.spend.spend_play import INPUT, TOKENS, Play
 
 LEASE_MS = 60_000
 MARGIN_MS = 2_000

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from running_server import FakeExposition, RunningServer, running
+
+from tests.web.running_server import FakeExposition, RunningServer, running
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,12 @@
-"""A process of its own that serves in its main thread: `python serve_in_main_thread.py DESCRIPTORS`."""
+"""A process of its own that serves in its main thread: `python -m tests.web.serve_in_main_thread DESCRIPTORS`."""
 
 import resource
 import sys
 import threading
 
-from running_server import FakeExposition
-
 from preempt_exporter.web.serve import serve
 from preempt_exporter.web.settings import WebSettings
+from tests.web.running_server import FakeExposition
 
 if __name__ == "__main__":
     descriptors = int(sys.argv[1])

@@ -2,9 +2,9 @@ import json
 
 import httpx
 import pytest
-from running_server import FakeExposition, running, task
 
 from preempt_exporter.web.overview import overview, tasks_within
+from tests.web.running_server import FakeExposition, running, task
 
 
 def ask(exposition: FakeExposition, limit: int | None = None, match: str = "") -> dict[str, object]:

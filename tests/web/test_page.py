@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from running_server import FakeExposition, RunningServer, task
+
+from tests.web.running_server import FakeExposition, RunningServer, task
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"> \u202egnp.exe\x1b[2J\x00"
 HOSTILE_LANE = "a'b\\c; touch owned $(touch owned) `id`\x1b[31m\n-\u202e\u00e9"

@@ -2,13 +2,13 @@ import asyncio
 
 import httpx
 import pytest
-from running_server import FakeExposition, running
 
 from preempt_exporter.web.access import host_name, is_loopback, reason_to_refuse
 from preempt_exporter.web.live_config import LiveConfig
 from preempt_exporter.web.routes import Routes
 from preempt_exporter.web.settings import PageAudience, WebSettings
 from preempt_exporter.web.shared_work import SharedWork
+from tests.web.running_server import FakeExposition, running
 
 CLOSED = [
     "/",

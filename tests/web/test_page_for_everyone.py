@@ -4,7 +4,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
-from running_server import FakeExposition, RunningServer, task
+
+from tests.web.running_server import FakeExposition, RunningServer, task
 
 ROWS = "#tasks-rows tr"
 

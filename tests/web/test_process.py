@@ -6,20 +6,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from running_server import DEADLINE_S, TEXT
 
-SCRIPT = Path(__file__).with_name("serve_in_main_thread.py")
+from tests.web.running_server import DEADLINE_S, TEXT
 
 
 @contextmanager
 def process(descriptors: int = 1024) -> Iterator[tuple[subprocess.Popen[str], str]]:
     with subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(descriptors)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.web.serve_in_main_thread", str(descriptors)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as serving:
         try:
             assert serving.stdout is not None

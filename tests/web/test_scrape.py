@@ -7,10 +7,10 @@ from contextlib import closing
 
 import httpx
 import pytest
-from running_server import DEADLINE_S, OPENMETRICS, TEXT, FakeExposition, RunningServer, running
 
 from preempt_exporter.errors import UsageError
 from preempt_exporter.web.settings import WebSettings
+from tests.web.running_server import DEADLINE_S, OPENMETRICS, TEXT, FakeExposition, RunningServer, running
 
 
 @pytest.fixture(scope="module")

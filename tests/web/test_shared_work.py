@@ -2,9 +2,9 @@ import asyncio
 import threading
 
 import pytest
-from running_server import DEADLINE_S
 
 from preempt_exporter.web.shared_work import SharedWork
+from tests.web.running_server import DEADLINE_S
 
 
 class CountedWork:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import trustme
-from running_server import DEADLINE_S, TEXT, FakeExposition, RunningServer, running
 
 from preempt_exporter.web.settings import Patience, WebSettings
+from tests.web.running_server import DEADLINE_S, TEXT, FakeExposition, RunningServer, running
 
 CROWD = 200
 SHORT = Patience(handshake_s=0.6, request_s=0.6, idle_s=0.6, answer_s=5.0, send_s=0.6, close_s=0.4, shutdown_s=5.0)

@@ -11,12 +11,12 @@ import bcrypt
 import httpx
 import pytest
 import trustme
-from running_server import DEADLINE_S, TEXT, FakeExposition, RunningServer, running
 
 from preempt_exporter.errors import ConfigError
 from preempt_exporter.web import logins
 from preempt_exporter.web.logins import Logins, parse_basic
 from preempt_exporter.web.settings import WebSettings
+from tests.web.running_server import DEADLINE_S, TEXT, FakeExposition, RunningServer, running
 
 
 def hashed(password: str | bytes, cost: int = 4) -> str:

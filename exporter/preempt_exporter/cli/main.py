@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "serve": "tail ledgers and serve their metrics to Prometheus",
     "status": "a row per task, least slack first, with what to do about it",
     "check": "lint ledgers: each bad line with file, line number and reason",
+    "verify": "compare a running exporter's line counters with a cold read",
     "emit": "append one valid line to a ledger, from a shell",
     "drill": "labelled local drills: what happens to tasks, batches and shards when slots are lost",
     "report": "what rework costs in each lane, and whether a job's slack can bear it",

@@ -57,11 +57,12 @@ class Snapshot(Struct):
 class SnapshotKeeper:
     """Loads and writes the state file of one exporter, and keeps a second exporter away from it."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, *, write_every_s: float = WRITE_EVERY_S) -> None:
         """Lock `path`; `UsageError` where another exporter holds it, `UnreadableInput` where it cannot be locked."""
         self.path = path
         self._previous = path.with_name(path.name + ".previous")
         self._clock = clock
+        self._write_every_s = write_every_s
         self._lock = _locked(path)
         self._written_s = clock.monotonic_s()
         self._failing = False
@@ -89,7 +90,7 @@ class SnapshotKeeper:
 
     def is_due(self, now_s: float) -> bool:
         """Whether it is time to write again."""
-        return now_s - self._written_s >= WRITE_EVERY_S
+        return now_s - self._written_s >= self._write_every_s
 
     def write(self, snapshot: Snapshot, lock: threading.Lock) -> None:
         """Put it on disk; what fails (no room, read-only) is said once and tried again at the next turn."""
