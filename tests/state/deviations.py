@@ -6,7 +6,7 @@ the exporter in these points and in no other; an entry that is no longer needed 
 
 from dataclasses import dataclass
 
-from tests.state.ledger_lines import OTHER_LEDGER, at, attempt, line, spend
+from tests.state.ledger_lines import OTHER_LEDGER, attempt, line, spend
 from tests.state.reference_reading import LedgerLine
 
 HOUR_S = 3_600
@@ -45,30 +45,6 @@ READ_TWO_WAYS: dict[str, Deviation] = {
     ),
 }
 
-FAULTS: dict[str, Deviation] = {
-    "an attempt ages from its raw stamp": Deviation(
-        "a stamp in the future counts as now, so that an attempt leaves the window a window after it was read",
-        ((*attempt(5 * HOUR_S)[:2], at(0)),),
-        25 * HOUR_S,
-    ),
-    "a run's first line is the one read first": Deviation(
-        "the projected slack must not depend on which ledger is read first",
-        (
-            line("complete", 50, run="r"),
-            line("run_open", 0, run="r", ledger=OTHER_LEDGER, read_at=60, fields=OPENED),
-        ),
-        100,
-    ),
-    "any epoch is compensated": Deviation(
-        "a compensation of an older epoch, read late, takes nothing from the artifact that was accepted since",
-        (
-            line("run_open", 0, run="r", fields=OPENED),
-            spend("commit", 0),
-            spend("commit", 20, epoch=1),
-            spend("compensate", 5, ledger=OTHER_LEDGER),
-        ),
-        30,
-    ),
-}
+FAULTS: dict[str, Deviation] = {}
 
 DEVIATIONS = READ_TWO_WAYS | FAULTS
