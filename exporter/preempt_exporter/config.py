@@ -161,7 +161,12 @@ TASK_NAMES = tuple(s.name for s in SETTINGS if s.name.partition(".")[0] in ("tas
 
 SERVE_NAMES = tuple(s.name for s in SETTINGS)
 
-_LANE_KEYS = ("name", "prefill_tokens_per_s", "price_in_per_million", "price_out_per_million")
+_LANE_KEYS: Mapping[str, Callable[[str], Any]] = {
+    "name": _lane,
+    "prefill_tokens_per_s": _number,
+    "price_in_per_million": _number,
+    "price_out_per_million": _number,
+}
 
 
 class Config(Struct, frozen=True):
@@ -271,7 +276,7 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
             continue
         section = root.section(section_name)
         spelt = {key.replace("_", "-"): key for key in section.names()}
-        section.refuse_unknown(tuple(key for name, key in spelt.items() if name in settings) or tuple(settings))
+        section.refuse_unknown((*settings, *(key for name, key in spelt.items() if name in settings)))
         for name, key in spelt.items():
             if name in settings:
                 _take(values, section, key, settings[name])
@@ -291,15 +296,14 @@ def _take(values: dict[str, Any], section: Section, key: str, setting: Setting) 
 
 
 def _lane_entry(entry: Section) -> Mapping[str, Any]:
-    entry.refuse_unknown(_LANE_KEYS)
+    entry.refuse_unknown(tuple(_LANE_KEYS))
     if not entry.has("name"):
         raise ConfigError("every entry of lanes needs a name", path=entry.path)
     lane: dict[str, Any] = {}
-    try:
-        lane["name"] = _lane(entry.text("name") or "")
-        for key in _LANE_KEYS[1:]:
-            if entry.has(key):
-                lane[key] = _number(entry.text(key) or "")
-    except ValueError as error:
-        raise ConfigError(f"lanes: {error}", path=entry.path) from error
+    for key, parse in _LANE_KEYS.items():
+        if entry.has(key):
+            try:
+                lane[key] = parse(entry.text(key) or "")
+            except ValueError as error:
+                entry.fail(key, f"{key}: {error}")
     return lane
