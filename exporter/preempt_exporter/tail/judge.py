@@ -17,8 +17,8 @@ class Verdict(Struct, kw_only=True):
     """What to do with the file."""
 
     stage: Stage
-    """`READING` on after `trail`, `WAITING` for it to differ or to be quiet, `FINISHED`: it adds nothing; `UNJUDGED`
-    while it is empty."""
+    """`READING` on after `trail`, `WAITING` for it to differ or to be quiet, `FINISHED`: it adds
+    nothing; `UNJUDGED` while it is empty."""
     trail: Trail | None = None
     """What of its content was read; None: what the file's own track says."""
     skipping: bool = False

@@ -32,6 +32,7 @@ class LiveChanged(Exception):
     """The live file turned out to be truncated or rewritten while another was judged against it."""
 
     def __init__(self, live: Track) -> None:
+        """`live`: the track whose content changed."""
         super().__init__()
         self.live = live
 
@@ -165,6 +166,20 @@ class LedgerTail:
             self._around.open_early(track)
         self._odd_files.discard(path)
         self._around.owners[key] = self
+
+    def claim(self, path: str) -> None:
+        """Take over the track of the file at `path`, one of our names, from the ledger that it sat under before."""
+        try:
+            found = os.stat(path)
+        except OSError:
+            return
+        key = (found.st_dev, found.st_ino)
+        owner = self._around.owners.get(key)
+        if isinstance(owner, LedgerTail) and owner is not self:
+            track = owner.give_up(key)
+            if track is not None:
+                self.tracks.append(track)
+                self._around.owners[key] = self
 
     def give_up(self, key: Key) -> Track | None:
         """Hand the file over to the ledger under whose names it sits now; None while it still sits under ours."""
@@ -335,14 +350,7 @@ class LedgerTail:
 
     def _judged(self, track: Track, source: PlainSource) -> bool:
         """Whether the file is to be read now, after what of its content was read elsewhere."""
-        live = self._live_track()
-        if live is not None and live is not track and live.dirty and live.trail.offset:
-            live_source = self._around.opened(live)
-            try:
-                if isinstance(live_source, PlainSource):
-                    self._verify(live, live_source)
-            except ContentChanged as change:
-                raise LiveChanged(live) from change
+        self._verify_live_before(track)
         now_s = self._around.now_s()
         verdict = judge(
             track,
@@ -374,6 +382,20 @@ class LedgerTail:
         elif verdict.stage is Stage.FINISHED:
             self._around.close(track)
         return False
+
+    def _verify_live_before(self, track: Track) -> None:
+        """What another file is held against must be what the live one still holds: `LiveChanged` if it is not."""
+        live = self._live_track()
+        if live is None or live is track or not live.dirty or not live.trail.offset:
+            return
+        try:
+            source = self._around.opened(live)
+            if isinstance(source, PlainSource):
+                self._verify(live, source)
+        except OSError:
+            return
+        except ContentChanged as change:
+            raise LiveChanged(live) from change
 
     def _taken_along(self, content: PastContent) -> None:
         """A rotated file repeats past content: what stands under the live name came after it.
