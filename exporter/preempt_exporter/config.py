@@ -54,6 +54,12 @@ def _number(text: str) -> float:
     return value
 
 
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(f"'{text}' is neither true nor false")
+    return text == "true"
+
+
 def _text(text: str) -> str:
     return text
 
@@ -116,6 +122,13 @@ SETTINGS: tuple[Setting, ...] = (
         "thresholds.restart-frac", _number, "0.2", "X", "restart tokens over budget that are too many", "RESTART_FRAC"
     ),
     Setting("thresholds.max-preempts", _count, "2", "N", "preemptions that are too many", "MAX_PREEMPTS"),
+    Setting(
+        "thresholds.restart-must-fit",
+        _truth,
+        "false",
+        "true|false",
+        "whether a task whose restart cannot finish inside its slack is not admitted",
+    ),
     Setting("thresholds.rework-max", _number, "1.5", "X", "attempts per completed job that are too many"),
     Setting("thresholds.interventions-per-100-max", _number, "5", "X", "interventions per 100 jobs that are too many"),
     Setting("thresholds.margin-s", _number, "300", "S", "seconds that required slack keeps in hand"),

@@ -45,7 +45,8 @@ class PostgresSpendStore(SqlSpendStore):
         """Open the store at `url` (any libpq connection string), its tables made if they are not there.
 
         Leases are judged by the database's clock; `clock` replaces it in drills and tests. `lock_timeout_ms` is how
-        long to wait for another transaction. Raises `StoreUnavailable`.
+        long to wait for another transaction, and how long one of ours may stand still before the server ends it.
+        Raises `StoreUnavailable`.
         """
         super().__init__(ledger=ledger, line_id=line_id)
         self._conninfo = _patient(url)
@@ -60,7 +61,9 @@ class PostgresSpendStore(SqlSpendStore):
     def _connect(self) -> psycopg.Connection:
         connection = psycopg.connect(self._conninfo, autocommit=True)
         try:
-            connection.execute("SELECT set_config('lock_timeout', %s, false)", [f"{self._lock_timeout_ms}ms"])
+            # A worker that is stopped in the middle of a transaction must not hold its run for longer than that either.
+            for setting in ("lock_timeout", "idle_in_transaction_session_timeout"):
+                connection.execute("SELECT set_config(%s, %s, false)", [setting, f"{self._lock_timeout_ms}ms"])
         except BaseException:
             connection.close()
             raise
