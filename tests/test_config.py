@@ -12,6 +12,7 @@ from preempt_exporter.settings import LaneSettings, TaskSettings, Thresholds
 
 OTHER_TEXTS: dict[str, tuple[str, str, str]] = {
     "task.series": ("all", "none", "worst:7"),
+    "thresholds.restart-must-fit": ("false", "false", "true"),
     "lane.default": ("a", "b", "c"),
     "web.listen-address": ("127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"),
     "web.config.file": ("a", "b", "c"),
