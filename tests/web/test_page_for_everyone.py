@@ -9,7 +9,7 @@ from running_server import FakeExposition, RunningServer, task
 ROWS = "#tasks-rows tr"
 
 
-@pytest.mark.parametrize("width", [320, 400, 720, 1280])
+@pytest.mark.parametrize("width", [320, 400, 800, 1280])
 def test_every_width_shows_everything_without_scrolling_the_page_sideways(
     page: Page, server: RunningServer, exposition: FakeExposition, width: int
 ) -> None:
