@@ -27,6 +27,9 @@ _ADVISORY_CLASS = 0x7072_6565
 _SCHEMA_KEY = 0
 _OUTBOX = """CREATE TABLE spend_outbox (
     sequence BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, ledger TEXT NOT NULL, line TEXT NOT NULL)"""
+# Read committed, whatever the server's default: what is read after the run's lock must be newer than the lock.
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _NOW_MS = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
@@ -70,7 +73,7 @@ class PostgresSpendStore(SqlSpendStore):
         return connection
 
     def _make_schema(self) -> None:
-        with self._transaction("BEGIN") as connection:
+        with self._transaction(_WRITE) as connection:
             if not self._has_schema(connection):
                 connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", [_ADVISORY_CLASS, _SCHEMA_KEY])
                 if not self._has_schema(connection):
@@ -88,17 +91,17 @@ class PostgresSpendStore(SqlSpendStore):
 
     @contextmanager
     def _changing(self) -> Iterator[Rows]:
-        with self._rows("BEGIN", lock_rows=True) as rows:
+        with self._rows(_WRITE, lock_rows=True) as rows:
             yield rows
 
     @contextmanager
     def _reading(self) -> Iterator[Rows]:
-        with self._rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", lock_rows=False) as rows:
+        with self._rows(_READ, lock_rows=False) as rows:
             yield rows
 
     @contextmanager
     def _appending(self) -> Iterator[Rows]:
-        with self._as_unavailable(), self._transaction("BEGIN") as connection:
+        with self._as_unavailable(), self._transaction(_WRITE) as connection:
             connection.execute("SET LOCAL synchronous_commit = off")
             connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_ADVISORY_CLASS, self._ledger])
             yield Rows(cast(Cursor, connection), placeholder="%s", lock_rows=True)
