@@ -11,8 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench_fold import against_bare_decode, against_mtail
+from bench_gate import gate_against_bare_writes, policy_alone
 from bench_memory import flat_over_finished_tasks
 from bench_render import against_generate_latest
+from bench_report import report_against_polars, write_attempts
 from generate_ledger import write_ledger
 from measure import Result
 
@@ -28,11 +30,17 @@ def main() -> None:
         ledger = Path(folder) / "ledger.jsonl"
         _say(f"writing a ledger of {arguments.lines:,} lines over {arguments.tasks:,} tasks")
         write_ledger(ledger, arguments.lines, arguments.tasks)
+        attempts = Path(folder) / "attempts.jsonl"
+        write_attempts(attempts, arguments.lines // 4)
         measurements: list[Callable[[], Result]] = [
             lambda: against_bare_decode(ledger),
             lambda: against_mtail(ledger, program),
             lambda: against_generate_latest(10_000, ">= 10"),
             flat_over_finished_tasks,
+            policy_alone,
+            lambda: gate_against_bare_writes(Path(folder), fsync=False),
+            lambda: gate_against_bare_writes(Path(folder), fsync=True),
+            lambda: report_against_polars(attempts, arguments.lines // 4),
         ]
         results = []
         for measure in measurements:

@@ -49,6 +49,12 @@ def _number(text: str) -> float:
     return value
 
 
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(f"'{text}' is neither true nor false")
+    return text == "true"
+
+
 def _text(text: str) -> str:
     return text
 
@@ -111,6 +117,13 @@ SETTINGS: tuple[Setting, ...] = (
         "thresholds.restart-frac", _number, "0.2", "X", "restart tokens over budget that are too many", "RESTART_FRAC"
     ),
     Setting("thresholds.max-preempts", _count, "2", "N", "preemptions that are too many", "MAX_PREEMPTS"),
+    Setting(
+        "thresholds.restart-must-fit",
+        _truth,
+        "false",
+        "true|false",
+        "whether a task whose restart cannot finish inside its slack is not admitted",
+    ),
     Setting("thresholds.rework-max", _number, "1.5", "X", "attempts per completed job that are too many"),
     Setting("thresholds.interventions-per-100-max", _number, "5", "X", "interventions per 100 jobs that are too many"),
     Setting("thresholds.margin-s", _number, "300", "S", "seconds that required slack keeps in hand"),
@@ -148,7 +161,12 @@ TASK_NAMES = tuple(s.name for s in SETTINGS if s.name.partition(".")[0] in ("tas
 
 SERVE_NAMES = tuple(s.name for s in SETTINGS)
 
-_LANE_KEYS = ("name", "prefill_tokens_per_s", "price_in_per_million", "price_out_per_million")
+_LANE_KEYS: Mapping[str, Callable[[str], Any]] = {
+    "name": _lane,
+    "prefill_tokens_per_s": _number,
+    "price_in_per_million": _number,
+    "price_out_per_million": _number,
+}
 
 
 class Config(Struct, frozen=True):
@@ -258,7 +276,7 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
             continue
         section = root.section(section_name)
         spelt = {key.replace("_", "-"): key for key in section.names()}
-        section.refuse_unknown(tuple(key for name, key in spelt.items() if name in settings) or tuple(settings))
+        section.refuse_unknown((*settings, *(key for name, key in spelt.items() if name in settings)))
         for name, key in spelt.items():
             if name in settings:
                 _take(values, section, key, settings[name])
@@ -278,15 +296,14 @@ def _take(values: dict[str, Any], section: Section, key: str, setting: Setting) 
 
 
 def _lane_entry(entry: Section) -> Mapping[str, Any]:
-    entry.refuse_unknown(_LANE_KEYS)
+    entry.refuse_unknown(tuple(_LANE_KEYS))
     if not entry.has("name"):
         raise ConfigError("every entry of lanes needs a name", path=entry.path)
     lane: dict[str, Any] = {}
-    try:
-        lane["name"] = _lane(entry.text("name") or "")
-        for key in _LANE_KEYS[1:]:
-            if entry.has(key):
-                lane[key] = _number(entry.text(key) or "")
-    except ValueError as error:
-        raise ConfigError(f"lanes: {error}", path=entry.path) from error
+    for key, parse in _LANE_KEYS.items():
+        if entry.has(key):
+            try:
+                lane[key] = parse(entry.text(key) or "")
+            except ValueError as error:
+                entry.fail(key, f"{key}: {error}")
     return lane

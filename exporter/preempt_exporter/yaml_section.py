@@ -20,6 +20,7 @@ class Section:
         """`node` None or null is an empty mapping; `name` is how the section is called in messages."""
         self.path = path
         self.name = name
+        self._node = node
         self._keys: dict[str, yaml.Node] = {}
         self._values: dict[str, yaml.Node] = {}
         if node is None or node.tag == _NULL:
@@ -105,6 +106,12 @@ class Section:
     def fail(self, key: str, message: str, *, at_key: bool = False) -> NoReturn:
         """Raise `ConfigError` at the value of `key`, or at the key itself."""
         _fail(self.path, (self._keys if at_key else self._values)[key], message)
+
+    def fail_here(self, message: str) -> NoReturn:
+        """Raise `ConfigError` where the section begins; an empty one has no place."""
+        if self._node is None:
+            raise ConfigError(message, path=self.path)
+        _fail(self.path, self._node, message)
 
     def place(self, key: str) -> tuple[int, int]:
         """Line and column of the value at `key`, from 1; (0, 0) where it is absent."""

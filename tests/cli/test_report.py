@@ -116,15 +116,20 @@ def test_unknown_tokens_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert json.loads(shown.out)[0]["tokens_per_completed_job"] is None
 
 
-def test_config_gives_order_and_prices(telemetry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The paid lane comes first as configured, and the priced lane shows money."""
-    config = tmp_path / "router.yml"
-    config.write_text("router: {lanes: [{name: paid}, {name: free, price_per_million_tokens: {in: 10000, out: 0}}]}")
-    paid, free = report_json(capsys, str(telemetry), "--slack-s", "600", "--config", str(config))
+def test_config_gives_order_prices_and_margin(
+    telemetry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The paid lane comes first as configured, the priced lane shows money, and `--margin-s` beats the file."""
+    config = tmp_path / "config.yml"
+    config.write_text("lanes: [{name: paid}, {name: free, price_in_per_million: 10000}]\nthresholds: {margin-s: 1}\n")
+    with_config = [str(telemetry), "--slack-s", "600", "--config.file", str(config)]
+    paid, free = report_json(capsys, *with_config)
     assert (paid["lane"], free["lane"]) == ("paid", "free")
     assert (free["money_per_completed_job"], free["rework_money_per_completed_job"]) == (2.0, 1.0)
     assert "money_per_completed_job" not in paid
-    assert main(["report", str(telemetry), "--slack-s", "600", "--config", str(config)]) == 0
+    assert (free["required_slack_s"], paid["required_slack_s"]) == (211.0, 111.0)
+    assert report_json(capsys, *with_config, "--margin-s", "2")[1]["required_slack_s"] == 212.0
+    assert main(["report", *with_config]) == 0
     assert "money/job" in capsys.readouterr().out
 
 

@@ -7,7 +7,9 @@ import msgspec
 import pytest
 
 from preempt_exporter.cli.main import main
-from preempt_exporter.ledger.records import Attempt
+from preempt_exporter.gate.switches import SwitchFile
+from preempt_exporter.ledger.records import Attempt, LaneDrain, LaneResume
+from preempt_exporter.ledger.writer import LedgerWriter
 
 CONFIG = """\
 router:
@@ -60,6 +62,21 @@ def test_the_decision_names_lane_row_and_reason(arguments: list[str], capsys: py
     paid = decide(arguments, capsys, checkpointed=True, deadline_ms=599_999)
     assert (paid["lane"], paid["row"]) == ("paid", "otherwise_paid")
     assert "required 600 s" in str(paid["reason"])
+
+
+def test_a_lane_under_an_action_is_not_chosen(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The switch file beside the telemetry, or beside `LEDGER_PATH`, says so until the lane is resumed."""
+    job = {"checkpointed": True, "deadline_ms": 600_000}
+    for ledger in (tmp_path / "t.jsonl", tmp_path / "other.jsonl"):
+        monkeypatch.setenv("LEDGER_PATH", str(ledger))
+        writer, switches = LedgerWriter(ledger, fsync=False), SwitchFile(ledger)
+        switches.change(LaneDrain(lane="free", action="abandon_lane"), writer)
+        decision = decide(arguments, capsys, **job)
+        assert (decision["lane"], decision["passed_over"]) == ("paid", {"free": "lane_under_action"})
+        switches.change(LaneResume(lane="free"), writer)
+        assert decide(arguments, capsys, **job)["lane"] == "free"
 
 
 def test_a_person_gets_lines(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,10 @@ from preempt_exporter.gate.answers import Answer
 from preempt_exporter.gate.gate import Gate
 from preempt_exporter.gate.journal import SNAPSHOT_AT_LEAST_EVERY
 from preempt_exporter.gate.request import TaskRequest
+from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.ledger.records import Admit
+from preempt_exporter.settings import LaneSettings, TaskSettings
+from preempt_exporter.state.watched import Watched
 from tests.gate.gates import KEY, REQUEST, FailingSink, Place
 
 KEYS = [("r", "a"), ("r", "b"), (None, "a")]
@@ -110,6 +113,40 @@ def test_a_restart_changes_nothing_that_can_be_asked(history: list[tuple[str, ob
         assert known(place.gate()) == before
 
 
+@given(steps)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_those_who_watch_the_ledger_know_the_same(history: list[tuple[str, object]]) -> None:
+    """The exporter's own fold of the gate's lines agrees on every task: state, totals, limits, moment of enqueue."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(Path(folder))
+        gate = place.gate()
+        for step, about in history:
+            if step in OPERATIONS:
+                OPERATIONS[step](gate, about)  # type: ignore[arg-type]
+            elif step == "advance":
+                place.clock.advance(about)  # type: ignore[arg-type]
+            elif step == "reap":
+                gate.reap()
+            elif step == "restart":
+                gate = place.gate()
+        watched = Watched(TaskSettings(), LaneSettings())
+        now_ms = place.clock.now_ms()
+        watched.fold(place.records(), "l", now_ms)
+        for run, task in KEYS:
+            ours = gate.about((run, task))
+            runs = watched.figures.runs
+            theirs = runs[run].lives.get(task) if run in runs else None
+            assert (ours is None) == (theirs is None)
+            if ours is not None and theirs is not None:
+                assert (ours.state, ours.preempts, ours.restart_tokens, ours.checkpoint_tokens) == (
+                    theirs.state,
+                    theirs.preempts,
+                    theirs.restart_tokens,
+                    theirs.checkpoint_tokens,
+                )
+                assert (ours.queue_age_ms, ours.deadline_slack_ms) == (theirs.age_ms(now_ms), theirs.slack_ms(now_ms))
+
+
 SCRIPT: list[Callable[[Gate], Answer]] = [
     lambda gate: gate.enqueue(KEY, REQUEST),
     lambda gate: gate.admit(KEY, REQUEST),
@@ -160,8 +197,6 @@ def test_a_crash_at_any_write_lets_no_third_start_through(
 
 def readable(place: Place) -> list[object]:
     """The ledger's lines without the torn one."""
-    from preempt_exporter.ledger.decode import decode_chunk
-
     return list(decode_chunk(place.ledger.read_bytes(), at_file_start=True).records)
 
 

@@ -15,14 +15,13 @@ router:
       checkpoint: required
       idempotency_key: "{{ run }}/{{job_id}}"
       budget_tokens: 1000
-      price_per_million_tokens: {in: 0.5, out: 2}
     - name: paid
   admission:
     require_slack_s: 3600
     require_checkpoint: false
   thresholds:
-    rework_max: 2
     completed_jobs_min: 5
+    prompt_to_output_max: 2.5
 """
 
 
@@ -30,7 +29,7 @@ def read(tmp_path: Path, text: str, **environment: str) -> RouterConfig:
     """The configuration that `text` says."""
     path = tmp_path / "router.yml"
     path.write_text(text)
-    return read_router_yml(path, environment)
+    return read_router_yml(str(path), environment)
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:
@@ -38,11 +37,10 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     config = read(tmp_path, GOOD)
     free, paid = config.lanes
     assert (free.name, free.max_attempts, free.checkpoint_required, free.budget_tokens) == ("free", 3, True, 1000)
-    assert free.price is not None
-    assert (free.price.per_million_in, free.price.per_million_out) == (0.5, 2.0)
-    assert (paid.max_attempts, paid.checkpoint_required, paid.budget_tokens, paid.price) == (None, False, None, None)
+    assert (paid.max_attempts, paid.checkpoint_required, paid.budget_tokens) == (None, False, None)
     assert (config.policy.require_slack_s, config.policy.require_checkpoint) == (3600.0, False)
-    assert (config.policy.thresholds.rework_max, config.policy.routing.completed_jobs_min) == (2.0, 5)
+    routing = config.policy.routing
+    assert (routing.completed_jobs_min, routing.prompt_to_output_max, routing.host_preempts_max) == (5, 2.5, 2)
 
 
 def test_the_key_is_filled_in_by_plain_substitution(tmp_path: Path) -> None:
@@ -82,16 +80,16 @@ def test_a_variable_that_is_no_number_is_refused_by_name(tmp_path: Path, environ
         ("{{job_id}}", "{{ user }}", 6, 24, "'user'"),
         ("{{job_id}}", "x", 6, 24, "must hold"),
         ("budget_tokens: 1000", "budget_tokens: -1", 7, 22, "0 or more"),
-        ("in: 0.5, ", "", 8, 33, "in is required"),
-        ("out: 2}", "out: .nan}", 8, 48, "0 or more"),
-        ("name: paid", "name: free", 9, 7, "twice"),
-        ("name: paid", "checkpoint: optional", 9, 7, "name is required"),
-        ("name: paid", "name: " + "x" * 65, 9, 13, "longer than 64"),
-        ("require_slack_s: 3600", "require_slack_s: 1h", 11, 22, "require_slack_s"),
-        ("require_checkpoint: false", "require_checkpoint: 0", 12, 25, "true or false"),
-        ("rework_max: 2", "rework: 2", 14, 5, "'rework'"),
-        ("completed_jobs_min: 5", "rework_max: 5", 15, 5, "twice"),
-        ("router:\n", "router: [\n", 3, 5, "not YAML"),
+        ("name: paid", "name: free", 8, 13, "twice"),
+        ("name: paid", "checkpoint: optional", 8, 7, "needs a name"),
+        ("name: paid", "name: ''", 8, 7, "needs a name"),
+        ("name: paid", "name: " + "x" * 65, 8, 13, "at most 64"),
+        ("require_slack_s: 3600", "require_slack_s: 1h", 10, 22, "require_slack_s"),
+        ("require_slack_s: 3600", "require_slack_s: .nan", 10, 22, "0 or more"),
+        ("require_checkpoint: false", "require_checkpoint: 0", 11, 25, "true or false"),
+        ("completed_jobs_min: 5", "completed_jobs: 5", 13, 5, "'completed_jobs'"),
+        ("completed_jobs_min: 5", "prompt_to_output_max: 5", 14, 5, "twice"),
+        ("router:\n", "router: [\n", 3, 5, "no valid YAML"),
     ],
 )
 def test_a_mistake_is_refused_with_line_and_column(
@@ -116,7 +114,7 @@ def test_a_file_without_lanes_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_file_that_is_not_there_is_unreadable(tmp_path: Path) -> None:
     """The path is named."""
     with pytest.raises(UnreadableInput, match=r"none\.yml"):
-        read_router_yml(tmp_path / "none.yml", {})
+        read_router_yml(str(tmp_path / "none.yml"), {})
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
@@ -124,7 +122,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "router.yml"
     path.write_bytes(b"\xff\xfe\x00router")
     with pytest.raises(ConfigError):
-        read_router_yml(path, {})
+        read_router_yml(str(path), {})
     path.write_text("router: \x07")
     with pytest.raises(ConfigError):
-        read_router_yml(path, {})
+        read_router_yml(str(path), {})

@@ -2,22 +2,22 @@
 
 import json
 import math
-import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
+from preempt_exporter.config import Config, add_setting_arguments, resolve
 from preempt_exporter.decide.break_even import LaneAccumulator
+from preempt_exporter.decide.token_price import TokenPrice
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.ledger.records import Attempt
 from preempt_exporter.report.page import page_of
 from preempt_exporter.report.row import ReportRow, row_object
 from preempt_exporter.report.table import table_of
-from preempt_exporter.router.router_yml import RouterConfig, read_router_yml
-from preempt_exporter.settings import Thresholds
 from preempt_exporter.state.telemetry import LaneTelemetry, Telemetry
 from preempt_exporter.tail.batch import read_batch
 
@@ -36,8 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--margin-s",
         type=_not_negative,
-        default=Thresholds().margin_s,
-        help="seconds to keep in hand (default: %(default)g)",
+        help="seconds to keep in hand (default: 300, or the configuration's thresholds.margin-s)",
     )
     parser.add_argument("--last", type=_positive, metavar="N", help="only the last N attempts of each lane")
     parser.add_argument(
@@ -46,16 +45,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="once",
         help="requeue: each further attempt also pays the wait (default: %(default)s)",
     )
-    parser.add_argument("--config", metavar="ROUTER_YML", help="lane order and prices from a router.yml")
     parser.add_argument("--strict", action="store_true", help="bad lines are an error (exit 2), not a note")
     parser.add_argument("--fail", action="store_true", help="exit 1 if a lane is too tight")
     parser.add_argument("--json", action="store_true", help="a list of objects, one per lane")
     parser.add_argument("--html", metavar="FILE", help="also write one self-contained page")
+    add_setting_arguments(parser, ())
 
 
 def run(args: Namespace) -> int:
     """Read, add up, show."""
-    config = read_router_yml(args.config, os.environ) if args.config else None
+    config = resolve(args)
+    if args.margin_s is None:
+        args.margin_s = config.thresholds().margin_s
     telemetry = Telemetry(read_batch(args.telemetry))
     lanes = LaneTelemetry(last=args.last)
     for attempt in _with_progress(telemetry):
@@ -67,7 +68,7 @@ def run(args: Namespace) -> int:
         print(f"and {rest} more bad lines; 'preempt-exporter check' lists them all", file=sys.stderr)
     if args.strict and telemetry.bad_lines:
         raise UnreadableInput(", ".join(args.telemetry), f"{telemetry.bad_lines} bad lines, and --strict was said")
-    accumulators = lanes.accumulators(order=[lane.name for lane in config.lanes] if config else ())
+    accumulators = lanes.accumulators(order=config.lane_settings().names)
     rows = _rows(accumulators, args, config)
     notes = _notes(telemetry, rows, args)
     if args.json:
@@ -84,8 +85,8 @@ def run(args: Namespace) -> int:
     return 1 if args.fail and any(row.verdict == "TOO TIGHT" for row in rows) else 0
 
 
-def _rows(accumulators: Iterable[LaneAccumulator], args: Namespace, config: RouterConfig | None) -> list[ReportRow]:
-    prices = {lane.name: lane.price for lane in config.lanes} if config else {}
+def _rows(accumulators: Iterable[LaneAccumulator], args: Namespace, config: Config) -> list[ReportRow]:
+    prices = {str(lane["name"]): _price(lane) for lane in config.lanes}
     return [
         ReportRow(
             figures=lane.figures(margin_s=args.margin_s, model=args.model),
@@ -95,6 +96,15 @@ def _rows(accumulators: Iterable[LaneAccumulator], args: Namespace, config: Rout
         )
         for lane in accumulators
     ]
+
+
+def _price(lane: Mapping[str, Any]) -> TokenPrice | None:
+    """The lane's price; a direction that is not named costs nothing, and with neither there is no price."""
+    if "price_in_per_million" not in lane and "price_out_per_million" not in lane:
+        return None
+    return TokenPrice(
+        per_million_in=lane.get("price_in_per_million", 0.0), per_million_out=lane.get("price_out_per_million", 0.0)
+    )
 
 
 def _notes(telemetry: Telemetry, rows: Iterable[ReportRow], args: Namespace) -> list[str]:

@@ -110,33 +110,37 @@ class LaneAccumulator:
         self._tokens_out = 0
         self._rework_tokens_in = 0
         self._rework_tokens_out = 0
-        self._run_s = 0.0
 
     def add(self, attempt: Attempt) -> None:
         """Count one attempt of this lane."""
-        run_s = max(attempt.end_s - attempt.start_s, 0.0)
-        self.waits_s.append(max(attempt.start_s - attempt.enqueue_s, 0.0))
-        self.runs_s.append(run_s)
-        self._run_s += run_s
-        self._interventions += attempt.interventions
-        jobs = self._jobs_by_run.setdefault(attempt.run, {})
+        wait_s = attempt.start_s - attempt.enqueue_s
+        run_s = attempt.end_s - attempt.start_s
+        self.waits_s.append(wait_s if wait_s > 0 else 0.0)
+        self.runs_s.append(run_s if run_s > 0 else 0.0)
+        if attempt.interventions:
+            self._interventions += attempt.interventions
+        jobs = self._jobs_by_run.get(attempt.run)
+        if jobs is None:
+            jobs = self._jobs_by_run[attempt.run] = {}
         known = jobs.get(attempt.job_id, 0)
-        completes = attempt.outcome == "ok" and not known & _COMPLETED
-        if attempt.outcome == "preempted":
-            self._preempted += 1
-        elif attempt.outcome != "ok":
-            self._failed += 1
-        if completes:
+        completes = False
+        if attempt.outcome == "ok":
+            completes = not known & _COMPLETED
             known |= _COMPLETED
-        if attempt.tokens_in is None or attempt.tokens_out is None:
+        elif attempt.outcome == "preempted":
+            self._preempted += 1
+        else:
+            self._failed += 1
+        tokens_in, tokens_out = attempt.tokens_in, attempt.tokens_out
+        if tokens_in is None or tokens_out is None:
             self._unknown_tokens += 1
         else:
             known |= _TOKENS_KNOWN
-            self._tokens_in += attempt.tokens_in
-            self._tokens_out += attempt.tokens_out
+            self._tokens_in += tokens_in
+            self._tokens_out += tokens_out
             if not completes:
-                self._rework_tokens_in += attempt.tokens_in
-                self._rework_tokens_out += attempt.tokens_out
+                self._rework_tokens_in += tokens_in
+                self._rework_tokens_out += tokens_out
         jobs[attempt.job_id] = known
 
     def figures(self, *, margin_s: float, model: SlackModel = "once") -> LaneFigures:
@@ -147,7 +151,7 @@ class LaneAccumulator:
         with_tokens = sum(1 for state in states if state == _COMPLETED | _TOKENS_KNOWN)
         per_completed = max(1, completed)
         rework = attempts / per_completed
-        wait_s, run_s = p95(self.waits_s), p95(self.runs_s)
+        wait_s, run_s, total_run_s = p95(self.waits_s), p95(self.runs_s), sum(self.runs_s)
         tokens_per_job = None
         if attempts > self._unknown_tokens:
             tokens_per_job = (self._tokens_in + self._tokens_out) / max(1, with_tokens)
@@ -156,7 +160,7 @@ class LaneAccumulator:
             completed=completed,
             completion_rate=completed / max(1, len(states)),
             rework_multiplier=rework,
-            s_per_completed_job=self._run_s / per_completed,
+            s_per_completed_job=total_run_s / per_completed,
             p95_wait_s=wait_s,
             p95_run_s=run_s,
             tokens_per_completed_job=tokens_per_job,
@@ -173,7 +177,7 @@ class LaneAccumulator:
             rework_tokens_in=self._rework_tokens_in,
             rework_tokens_out=self._rework_tokens_out,
             completed_with_known_tokens=with_tokens,
-            run_s=self._run_s,
+            run_s=total_run_s,
         )
 
 

@@ -7,44 +7,37 @@
           checkpoint: required
           idempotency_key: "{{ job_id }}"
           budget_tokens: 5000000
-          price_per_million_tokens: {in: 0.10, out: 0.40}
         - name: paid
       admission:
         require_slack_s: 3600
         require_checkpoint: true
       thresholds:
-        rework_max: 1.5
+        completed_jobs_min: 20
 
-The last lane is the paid one. Only `router.lanes` with a `name` each is required.
+The last lane is the paid one. Only `router.lanes` with a `name` each is required. `router.thresholds` are those of the
+table alone (`RoutingThresholds`); the ones that it shares with policy and alerts are settings of the program.
 """
 
+import math
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from preempt_exporter.decide.routing import RoutingPolicy
-from preempt_exporter.decide.token_price import TokenPrice
-from preempt_exporter.errors import UsageError
-from preempt_exporter.ledger.records import MAX_LANE_BYTES
-from preempt_exporter.router.placed_yaml import PlacedValue, read_placed_yaml
+from preempt_exporter.errors import UnreadableInput, UsageError
+from preempt_exporter.ledger.records import MAX_EXACT_INTEGER, MAX_LANE_BYTES
 from preempt_exporter.settings import RoutingThresholds, Thresholds
+from preempt_exporter.yaml_section import Section, read_section
 
 FREE_LANE = "free"
 FREE_LANE_MAX_ATTEMPTS = 2
 FREE_LANE_BUDGET_TOKENS = 5_000_000
 
-_LANE_KEYS = (
-    "name",
-    "max_attempts",
-    "checkpoint",
-    "idempotency_key",
-    "budget_tokens",
-    "price_per_million_tokens",
-)
-_SHARED_THRESHOLDS = ("queue_age_frac", "rework_max", "interventions_per_100_max", "margin_s")
+DEFAULT_THRESHOLDS = Thresholds()
+
+_COUNTS = ("host_preempts_max", "completed_jobs_min")
 _PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 _KEY_FIELDS = ("job_id", "run", "lane")
 
@@ -60,7 +53,6 @@ class LaneConfig(Struct, frozen=True, kw_only=True):
     """With `{{ job_id }}`, `{{ run }}`, `{{ lane }}` to be filled in; None: jobs must bring idempotency themselves."""
     budget_tokens: int | None = None
     """Tokens that all attempts in the lane may use together; None: no limit."""
-    price: TokenPrice | None = None
 
     def idempotency_key_for(self, job_id: str, run: str | None) -> str | None:
         """The key under which a side effect of the job happens once; the same for each of its attempts."""
@@ -77,100 +69,103 @@ class RouterConfig(Struct, frozen=True, kw_only=True):
     policy: RoutingPolicy
 
 
-def read_router_yml(path: str | Path, environment: Mapping[str, str]) -> RouterConfig:
+def read_router_yml(
+    path: str, environment: Mapping[str, str], *, thresholds: Thresholds = DEFAULT_THRESHOLDS
+) -> RouterConfig:
     """Read the file and put `FREE_LANE_MAX_ATTEMPTS` and `FREE_LANE_BUDGET_TOKENS` of `environment` over it.
 
-    The two hold for the lane called `free`; where neither file nor environment says, they are 2 and 5,000,000. Raises
-    `ConfigError` with line and column for an unknown key or a bad value, `UnreadableInput`, or `UsageError` for a
-    variable that is no number.
+    The two hold for the lane called `free`; where neither file nor environment says, they are 2 and 5,000,000.
+    `thresholds` are those shared with the policy. Raises `ConfigError` with line and column for an unknown key or a
+    bad value, `UnreadableInput`, or `UsageError` for a variable that is no number.
     """
-    top = read_placed_yaml(path)
-    sections = top.mapping(("router",))
-    if "router" not in sections:
-        raise top.error("needs a 'router:' section")
-    router = sections["router"]
-    parts = router.mapping(("lanes", "admission", "thresholds"))
-    if "lanes" not in parts:
-        raise router.error("router.lanes is required: a list of lanes, the paid one last")
-    return RouterConfig(lanes=_lanes(parts["lanes"], environment), policy=_policy(parts))
-
-
-def _lanes(value: PlacedValue, environment: Mapping[str, str]) -> tuple[LaneConfig, ...]:
+    try:
+        file = read_section(path)
+    except OSError as error:
+        raise UnreadableInput(path, error.strerror or str(error)) from error
+    file.refuse_unknown(("router",))
+    if not file.has("router"):
+        file.fail_here("needs a 'router:' section with its lanes")
+    router = file.section("router")
+    router.refuse_unknown(("lanes", "admission", "thresholds"))
+    entries = router.sections("lanes")
+    if not entries:
+        router.fail_here("router.lanes is required: a list of lanes, the paid one last")
     lanes: list[LaneConfig] = []
-    for item in value.sequence():
-        lane = _lane(item)
+    for entry in entries:
+        lane = _lane(entry)
         if any(lane.name == other.name for other in lanes):
-            raise item.error(f"lane {lane.name!r} is there twice")
+            entry.fail("name", f"lane {lane.name!r} is there twice")
         lanes.append(_with_environment(lane, environment) if lane.name == FREE_LANE else lane)
-    if not lanes:
-        raise value.error("router.lanes needs at least one lane")
-    return tuple(lanes)
+    return RouterConfig(lanes=tuple(lanes), policy=_policy(router, thresholds))
 
 
-def _lane(item: PlacedValue) -> LaneConfig:
-    keys = item.mapping(_LANE_KEYS)
-    if "name" not in keys:
-        raise item.error(f"{item.name}.name is required")
-    name = keys["name"].text()
-    if len(name.encode()) > MAX_LANE_BYTES:
-        raise keys["name"].error(f"{item.name}.name is longer than {MAX_LANE_BYTES} bytes")
+def _lane(entry: Section) -> LaneConfig:
+    entry.refuse_unknown(("name", "max_attempts", "checkpoint", "idempotency_key", "budget_tokens"))
+    name = entry.text("name")
+    if not name:
+        entry.fail_here("every entry of lanes needs a name")
+    if len(name.encode(errors="surrogatepass")) > MAX_LANE_BYTES:
+        entry.fail("name", f"a lane's name has at most {MAX_LANE_BYTES} bytes")
     return LaneConfig(
         name=name,
-        max_attempts=keys["max_attempts"].whole(least=1) if "max_attempts" in keys else None,
-        checkpoint_required="checkpoint" in keys and _checkpoint_required(keys["checkpoint"]),
-        idempotency_key=_idempotency_key(keys["idempotency_key"]) if "idempotency_key" in keys else None,
-        budget_tokens=keys["budget_tokens"].whole() if "budget_tokens" in keys else None,
-        price=_price(keys["price_per_million_tokens"]) if "price_per_million_tokens" in keys else None,
+        max_attempts=_whole(entry, "max_attempts", least=1),
+        checkpoint_required=entry.choice("checkpoint", ("required", "optional")) == "required",
+        idempotency_key=_idempotency_key(entry),
+        budget_tokens=_whole(entry, "budget_tokens", least=0),
     )
 
 
-def _checkpoint_required(value: PlacedValue) -> bool:
-    word = value.text()
-    if word not in ("required", "optional"):
-        raise value.error(f"{value.name} must be 'required' or 'optional', not {word!r}")
-    return word == "required"
-
-
-def _idempotency_key(value: PlacedValue) -> str:
-    key = value.text()
+def _idempotency_key(entry: Section) -> str | None:
+    key = entry.text("idempotency_key")
+    if key is None:
+        return None
     fields = _PLACEHOLDER.findall(key)
     for field in fields:
         if field not in _KEY_FIELDS:
-            raise value.error(f"{value.name} knows {', '.join(_KEY_FIELDS)}, not {field!r}")
+            entry.fail("idempotency_key", f"idempotency_key knows {', '.join(_KEY_FIELDS)}, not {field!r}")
     if "job_id" not in fields:
-        raise value.error(f"{value.name} must hold '{{{{ job_id }}}}', or all jobs would share one key")
+        entry.fail("idempotency_key", "idempotency_key must hold '{{ job_id }}', or all jobs would share one key")
     return key
 
 
-def _price(value: PlacedValue) -> TokenPrice:
-    keys = value.mapping(("in", "out"))
-    for direction in ("in", "out"):
-        if direction not in keys:
-            raise value.error(f"{value.name}.{direction} is required")
-    return TokenPrice(per_million_in=keys["in"].number(), per_million_out=keys["out"].number())
+def _policy(router: Section, thresholds: Thresholds) -> RoutingPolicy:
+    admission = router.section("admission")
+    admission.refuse_unknown(("require_slack_s", "require_checkpoint"))
+    section = router.section("thresholds")
+    section.refuse_unknown(RoutingThresholds.__struct_fields__)
+    own: dict[str, float | int] = {}
+    for name in section.names():
+        value = _whole(section, name, least=1) if name in _COUNTS else _number(section, name)
+        if value is not None:
+            own[name] = value
+    return RoutingPolicy(
+        thresholds=thresholds,
+        routing=replace(RoutingThresholds(), **own),
+        require_slack_s=_number(admission, "require_slack_s"),
+        require_checkpoint=admission.flag("require_checkpoint", default=True),
+    )
 
 
-def _policy(parts: Mapping[str, PlacedValue]) -> RoutingPolicy:
-    policy = RoutingPolicy()
-    if "admission" in parts:
-        keys = parts["admission"].mapping(("require_slack_s", "require_checkpoint"))
-        if "require_slack_s" in keys:
-            policy = replace(policy, require_slack_s=keys["require_slack_s"].number())
-        if "require_checkpoint" in keys:
-            policy = replace(policy, require_checkpoint=keys["require_checkpoint"].truth())
-    if "thresholds" in parts:
-        own = RoutingThresholds.__struct_fields__
-        keys = parts["thresholds"].mapping((*_SHARED_THRESHOLDS, *own))
-        values = {
-            name: value.whole(least=1) if name in ("host_preempts_max", "completed_jobs_min") else value.number()
-            for name, value in keys.items()
-        }
-        policy = replace(
-            policy,
-            thresholds=replace(Thresholds(), **{name: values[name] for name in values if name not in own}),
-            routing=replace(RoutingThresholds(), **{name: values[name] for name in values if name in own}),
-        )
-    return policy
+def _number(section: Section, key: str) -> float | None:
+    text = section.text(key)
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        section.fail(key, f"{key} must be a number of 0 or more, not {text!r}")
+    return value
+
+
+def _whole(section: Section, key: str, *, least: int) -> int | None:
+    text = section.text(key)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or not least <= int(text) <= MAX_EXACT_INTEGER:
+        section.fail(key, f"{key} must be a whole number of {least} or more, not {text!r}")
+    return int(text)
 
 
 def _with_environment(lane: LaneConfig, environment: Mapping[str, str]) -> LaneConfig:

@@ -9,7 +9,7 @@ from preempt_exporter.decide.break_even import LaneAccumulator
 from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.ledger.records import Attempt, Preempt
-from preempt_exporter.state.repeats import LedgerMemory
+from preempt_exporter.state.repeats import REMEMBERED_ATTEMPTS, LedgerMemory
 
 BAD_LINES_NAMED = 20
 """How many bad lines are kept with their place; all are counted."""
@@ -24,13 +24,36 @@ class PlacedBadLine(Struct, frozen=True):
     detail: str
 
 
+class _RecentAttempts:
+    """The last `REMEMBERED_ATTEMPTS` attempt lines, each with its number; nothing else of them is asked here."""
+
+    def __init__(self) -> None:
+        self._older: dict[Attempt, int] = {}
+        self._newer: dict[Attempt, int] = {}
+        self._number = 0
+
+    def add_if_new(self, attempt: Attempt) -> bool:
+        """Remember an attempt line unless one equal in all fields is among the last ones."""
+        reach = self._number - REMEMBERED_ATTEMPTS
+        if self._newer.setdefault(attempt, self._number) != self._number:
+            return False
+        if self._older and self._older.get(attempt, -1) >= reach:
+            del self._newer[attempt]
+            return False
+        self._number += 1
+        if len(self._newer) == REMEMBERED_ATTEMPTS:
+            self._older, self._newer = self._newer, {}
+        return True
+
+
 class Telemetry:
     """Reads attempts from chunks, once, and keeps count of what else was there."""
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
         """`chunks` in file order within each ledger; lines that are no attempts are read and passed by."""
         self._chunks = chunks
-        self._memories: dict[str, LedgerMemory] = {}
+        self._ids: dict[str, LedgerMemory] = {}
+        self._recent: dict[str, _RecentAttempts] = {}
         self._newlines_before: Counter[str] = Counter()
         self.bytes_read = 0
         self.lines = 0
@@ -64,17 +87,15 @@ class Telemetry:
         for bad in decoded.bad[: BAD_LINES_NAMED - len(self.named_bad_lines)]:
             self.named_bad_lines.append(PlacedBadLine(chunk.path, first_line + bad.line, bad.reason, bad.detail))
         self._newlines_before[chunk.path] += chunk.data.count(b"\n")
-        memory = self._memories.get(chunk.ledger)
-        if memory is None:
-            memory = self._memories[chunk.ledger] = LedgerMemory(name=chunk.ledger)
-        fresh = memory.without_repeated_ids(decoded.records)
+        ids = self._ids.setdefault(chunk.ledger, LedgerMemory(name=chunk.ledger))
+        recent = self._recent.setdefault(chunk.ledger, _RecentAttempts())
+        fresh = ids.without_repeated_ids(decoded.records)
         self.repeats += len(decoded.records) - len(fresh)
         for record in fresh:
             if isinstance(record, Attempt):
-                if memory.repeats_attempt(record):
+                if not recent.add_if_new(record):
                     self.repeats += 1
                     continue
-                memory.remember_attempt(record)
                 self.attempts += 1
                 if record.outcome == "preempted" and record.host:
                     self._attempts_lost_by_host[record.host] += 1

@@ -43,11 +43,15 @@ class PastContents:
         """
         position = track.position()
         position.rotated_here = position.rotated_here or rotated_here
+        if not track.trail.offset:
+            if owed and track.known_bytes:
+                message = f"gone before any of its {track.known_bytes} bytes was read"
+                self._around.suspect_loss(track.path, message)
+            return
         content = PastContent(position=position, owed=owed)
         if vanished:
             self._vanished = [*self._vanished[1 - _KEPT :], content]
-        if track.trail.offset or owed:
-            self._keep(content)
+        self._keep(content)
 
     def put_back(self, track: Track) -> None:
         """A compressed form broke off in the middle: perhaps it is still being written."""

@@ -42,7 +42,11 @@ class Track:
         self.skipping = False
         self.stage = Stage.UNJUDGED
         self.rotated_here = False
-        self.proven_new = False
+        self.turn = 0
+        """Grows with every file found: which of two contents is the later one."""
+        self.found_s = now_s
+        self.empty_s: float | None = None
+        """When the live file was seen empty: what it holds since was written after that."""
         self.source: PlainSource | PackedSource | None = None
         self.size = 0
         self.seen = 0
@@ -66,10 +70,11 @@ class Track:
         track.skipping = position.skipping
         track.seen = track.size = position.trail.offset
         track.rotated_here = position.rotated_here
-        track.stage = Stage.FINISHED if position.finished else Stage.READING
         track.unverified = True
-        if not position.trail.offset:
-            track.stage = Stage.UNJUDGED
+        if position.finished:
+            track.stage = Stage.FINISHED
+        elif not position.unjudged and position.trail.offset:
+            track.stage = Stage.READING
         return track
 
     def position(self) -> FilePosition:
@@ -82,6 +87,7 @@ class Track:
             seat=self.seat,
             trail=self.trail,
             skipping=self.skipping,
+            unjudged=self.stage in (Stage.UNJUDGED, Stage.WAITING) or self.may_be_a_copy(),
             finished=self.stage is Stage.FINISHED,
             rotated_here=self.rotated_here,
         )
@@ -99,11 +105,15 @@ class Track:
         if self.size > self.seen and self.unread_since_s is None:
             self.unread_since_s = now_s
         if self.size == 0 and self.seat == "live" and not self.trail.offset:
-            self.proven_new = True
+            self.empty_s = now_s
         if self.stage is Stage.FINISHED:
             self.stage = Stage.READING
-        if self.stage is Stage.READING and self.seat == "rotated" and not self.rotated_here:
+        if self.stage is Stage.READING and self.may_be_a_copy():
             self.stage = Stage.UNJUDGED
+
+    def may_be_a_copy(self) -> bool:
+        """Whether new bytes in it may be those of another file: it never was the live one."""
+        return self.seat == "rotated" and not self.rotated_here
 
     def quiet_for_s(self, now_s: float) -> float:
         """Seconds since the file was last seen to change."""
@@ -145,14 +155,14 @@ class Track:
         if self.seen >= self.size:
             self.unread_since_s = None
 
-    def start_over(self) -> None:
+    def start_over(self, now_s: float) -> None:
         """Forget what was read: the file holds something else now."""
         self.trail = Trail()
         self.skipping = False
         self.seen = self.known_bytes = 0
         self.copies_live = self.unverified = False
         self.stage = Stage.UNJUDGED
-        self.proven_new = self.size == 0 and self.seat == "live"
+        self.empty_s = now_s if self.size == 0 and self.seat == "live" else None
         self.rotated_here = False
         self.dirty = True
 
