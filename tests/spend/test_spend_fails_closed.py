@@ -160,7 +160,7 @@ def test_a_worker_that_is_stopped_in_mid_transaction_does_not_hold_its_run(new_p
 
     with (
         closing(PostgresSpendStore(url, ledger="l")) as other,
-        closing(PostgresSpendStore(url, ledger="l", lock_timeout_ms=50, line_id=stand_still)) as stopped,
+        closing(PostgresSpendStore(url, ledger="l", standstill_timeout_ms=1000, line_id=stand_still)) as stopped,
         ThreadPoolExecutor(1) as pool,
     ):
         other.change_run(OpenRun(run="r"))

@@ -119,14 +119,10 @@ class SqliteSpendStore(SqlSpendStore):
         for tries_left in reversed(range(self._tries)):
             try:
                 connection.execute(begin)
-                if begin == _READ:
-                    connection.execute("SELECT version FROM spend_schema").fetchone()  # only now it sees one instant
                 return
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or not tries_left:
                     raise
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
 
     @contextmanager
     def _transaction(self, connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
