@@ -10,11 +10,13 @@ help: ## List the targets
 
 $(VENV)/.runtime: pyproject.toml
 	@tools/make-venv.sh $(PYTHON) $(VENV)
+	@echo 'Installing into $(VENV), once ...'
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml
 	@tools/make-venv.sh $(PYTHON) $(VENV)
+	@echo 'Installing into $(VENV), once ...'
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/.runtime
 
