@@ -27,13 +27,13 @@ class Budget:
         self.left = max_bytes
 
 
-class LiveChanged(Exception):
-    """The live file turned out to be truncated or rewritten while another was judged against it."""
+class OtherChanged(Exception):
+    """A file turned out to be truncated or rewritten while another was held against it."""
 
-    def __init__(self, live: Track) -> None:
-        """`live`: the track whose content changed."""
+    def __init__(self, other: Track) -> None:
+        """`other`: the track whose content changed."""
         super().__init__()
-        self.live = live
+        self.other = other
 
 
 class LedgerTail:
@@ -273,7 +273,7 @@ class LedgerTail:
     def read(self, budget: Budget) -> Iterator[Chunk]:
         """Chunks in reading order until everything is read or the budget is used up."""
         for _ in range(_MAX_RESTARTS):
-            found = self.past.find_remainder(self.files.packed)
+            found = self.past.find_remainder(self.files.packed, [track.trail for track in self.tracks])
             if found is not None:
                 self.tracks.insert(0, found)
             for track in list(self.tracks):
@@ -283,14 +283,14 @@ class LedgerTail:
                     continue
                 try:
                     yield from self._read_track(track, budget)
-                except (ContentChanged, LiveChanged, FileMoved) as change:
-                    if isinstance(change, LiveChanged):
-                        self._truncated(change.live)
+                except (ContentChanged, OtherChanged, FileMoved) as change:
+                    if isinstance(change, OtherChanged):
+                        self._truncated(change.other)
                     elif isinstance(change, ContentChanged):
                         self._truncated(track)
                     self.relist()
                     if not isinstance(change, FileMoved):
-                        changed = change.live if isinstance(change, LiveChanged) else track
+                        changed = change.other if isinstance(change, OtherChanged) else track
                         changed.turn = self._around.next_turn()
                     for other in self.tracks:
                         other.dirty = other.dirty or other.stage is Stage.WAITING
@@ -312,10 +312,10 @@ class LedgerTail:
         if isinstance(source, PlainSource):
             if track.seat != "packed" and self._holds_packed_data(track, source):
                 return
+            self._verify(track, source)
             unsure = track.stage in (Stage.UNJUDGED, Stage.WAITING) or not track.trail.offset
             if unsure and not self._judged(track, source):
                 return
-            self._verify(track, source)
         while True:
             cut = next_piece(source, track.trail, skipping=track.skipping)
             if cut.piece is None and cut.seen < track.seen:
@@ -347,7 +347,7 @@ class LedgerTail:
         """Device and inode are the file's: see that its head still is, and all that is known of it after a restart."""
         trail = track.trail
         if track.unverified:
-            changed = not self._holds_what_was_read(track, source)
+            changed = source.stat().st_size < trail.offset or not self._holds_what_was_read(track, source)
         else:
             anchor = source.read_at(trail.offset - len(trail.anchor), len(trail.anchor))
             changed = anchor != trail.anchor or source.read_at(0, len(trail.head)) != trail.head
@@ -372,7 +372,7 @@ class LedgerTail:
 
     def _judged(self, track: Track, source: PlainSource) -> bool:
         """Whether the file is to be read now, after what of its content was read elsewhere."""
-        self._verify_live_before(track)
+        self._verify_others(track)
         now_s = self._around.now_s()
         verdict = judge(
             track,
@@ -388,6 +388,8 @@ class LedgerTail:
             track.trail = verdict.trail
             track.skipping = verdict.skipping
             track.look_to(verdict.trail.offset)
+            if isinstance(verdict.copies, Track) and verdict.copies.seat == "detached":
+                verdict.copies.superseded = True
             if isinstance(verdict.copies, PastContent):
                 self.past.settled(verdict.copies, up_to=verdict.trail.offset)
         if verdict.follows is not None:
@@ -405,19 +407,19 @@ class LedgerTail:
             self._around.close(track)
         return False
 
-    def _verify_live_before(self, track: Track) -> None:
-        """What another file is held against must be what the live one still holds: `LiveChanged` if it is not."""
-        live = self._live_track()
-        if live is None or live is track or not live.dirty or not live.trail.offset:
-            return
-        try:
-            source = self._around.opened(live)
-            if isinstance(source, PlainSource):
-                self._verify(live, source)
-        except OSError:
-            return
-        except ContentChanged as change:
-            raise LiveChanged(live) from change
+    def _verify_others(self, track: Track) -> None:
+        """What `track` is held against must be what the others still hold: `OtherChanged` if it is not."""
+        for other in self.tracks:
+            if other is track or other.seat == "packed" or not other.dirty or not other.trail.offset:
+                continue
+            try:
+                source = self._around.opened(other)
+                if isinstance(source, PlainSource):
+                    self._verify(other, source)
+            except OSError:
+                continue
+            except ContentChanged as change:
+                raise OtherChanged(other) from change
 
     def _taken_along(self, content: PastContent) -> None:
         """A rotated file repeats past content: what stands under the live name came after it.
