@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from preempt_exporter.tail.identity import Relation, Trail, bytes_kept_from, compare
+from preempt_exporter.tail.lines import ContentChanged
 from preempt_exporter.tail.positions import PastContent
 from preempt_exporter.tail.source import PlainSource
 from preempt_exporter.tail.track import Stage, Track
@@ -108,3 +109,23 @@ def _cut_in_front(source: PlainSource, size: int, tracks: Sequence[Track], past:
             window = source.read_at(0, kept)
             return Verdict(stage=Stage.READING, trail=Trail().advanced(window, 0, kept), copies=other)
     return Verdict(stage=Stage.READING)
+
+
+def verify(track: Track, source: PlainSource) -> None:
+    """See that the file still holds what was read: head and anchor, and all that is known of it after a restart.
+
+    Raises `ContentChanged`.
+    """
+    trail = track.trail
+    if track.unverified:
+        changed = source.stat().st_size < trail.offset or not holds_what_was_read(track, source)
+    else:
+        anchor = source.read_at(trail.offset - len(trail.anchor), len(trail.anchor))
+        changed = anchor != trail.anchor or source.read_at(0, len(trail.head)) != trail.head
+    if changed:
+        raise ContentChanged
+
+
+def holds_what_was_read(track: Track, source: PlainSource) -> bool:
+    """Whether the file holds nothing else than was read, as far as it goes."""
+    return compare(source.read_at, source.stat().st_size, track.trail) is not Relation.DIFFERENT

@@ -20,9 +20,8 @@ _LOOK_EVERY_S = 0.5
 class PastContents:
     """The past of one ledger."""
 
-    def __init__(self, live: str, around: Surroundings, kept: LedgerPositions | None) -> None:
+    def __init__(self, around: Surroundings, kept: LedgerPositions | None) -> None:
         """`kept`: what an earlier run remembered."""
-        self._live = live
         self._around = around
         self.contents: list[PastContent] = []
         self._owed_since_s: dict[int, float] = {}
