@@ -127,8 +127,7 @@ class Tail:
             if ledger is None:
                 ledger = self._ledgers[live] = LedgerTail(files, self._around)
                 changed.append(ledger)
-            else:
-                ledger.seating.files = files
+            elif not ledger.seating.sits_as(files, self._inodes(files)):
                 changed.append(ledger)
         if not self._started:
             self._hand_over(found)
@@ -140,6 +139,11 @@ class Tail:
             self._busy[ledger.live] = ledger
         self._drop_empty(found)
         self._say_folder_errors()
+
+    def _inodes(self, files: LedgerFiles) -> tuple[int | None, ...]:
+        folder, name = os.path.split(files.live)
+        listed = self._folders.get(folder).files
+        return (listed.get(name), *(listed.get(os.path.basename(path)) for path in files.rotated))
 
     def _hand_over(self, found: dict[str, LedgerFiles]) -> None:
         """Files that moved to another ledger's names while nobody looked go on where they were left."""

@@ -1,6 +1,7 @@
 """One ledger followed: the next whole lines in reading order."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.tail.judge import judge, verify
@@ -57,11 +58,7 @@ class LedgerTail:
     def read(self, budget: Budget) -> Iterator[Chunk]:
         """Chunks in reading order until everything is read or the budget is used up."""
         for _ in range(_MAX_RESTARTS):
-            found = self.seating.past.find_remainder(
-                self.seating.files.packed, [track.trail for track in self.seating.tracks]
-            )
-            if found is not None:
-                self.seating.tracks.insert(0, found)
+            self._take_up_remainders()
             for track in list(self.seating.tracks):
                 if budget.left <= 0:
                     return
@@ -88,6 +85,15 @@ class LedgerTail:
                     self._failed(track, error)
             else:
                 return
+
+    def _take_up_remainders(self) -> None:
+        """Vanished files that go on in a compressed form come before everything else."""
+        found: list[Track] = []
+        seating = self.seating
+        trails = [track.trail for track in seating.tracks]
+        while (track := seating.past.find_remainder(seating.files.packed, trails)) is not None:
+            found.append(track)
+        seating.tracks[:0] = found
 
     def _read_track(self, track: Track, budget: Budget) -> Iterator[Chunk]:
         around = self._around
@@ -220,7 +226,9 @@ class LedgerTail:
         around = self._around
         around.stats.truncations += 1
         now_s = around.now_s()
-        size = track.source.stat().st_size if isinstance(track.source, PlainSource) else 0
+        size = 0
+        with suppress(OSError):
+            size = track.source.stat().st_size if isinstance(track.source, PlainSource) else 0
         unread = track.unverified or track.known_bytes > track.trail.offset
         message = f"lost or changed what was read up to byte {track.trail.offset} (it has {size} bytes now)"
         around.say(Notice("warning", track.path, message + ": starts over with what is new in it"))
@@ -239,6 +247,8 @@ class LedgerTail:
 
     def _failed(self, track: Track, error: OSError) -> None:
         self._around.stats.read_errors += 1
+        if track.seat != "detached":
+            self._around.close(track)  # A stale handle of a network file system is good for nothing more.
         why = error.strerror or str(error)
         if track.failed(why, self._around.now_s()):
             self._around.say(Notice("warning", track.path, f"cannot be read: {why}; tried again every second"))

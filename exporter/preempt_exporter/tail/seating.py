@@ -26,6 +26,7 @@ class Seating:
         self.odd_files: set[str] = set()
         self.past = PastContents(around, kept)
         self._around = around
+        self._inodes: tuple[int | None, ...] | None = None
         for position in kept.files if kept is not None else ():
             track = Track.restored_from(position, around.now_s())
             if position.seat == "packed":
@@ -84,8 +85,23 @@ class Seating:
             elif live is not None or self.live not in self.odd_files:
                 self.relist()
         for track in self.tracks:
-            if track.seat in ("rotated", "detached") and isinstance(track.source, PlainSource):
-                track.note(track.source.stat(), now_s)
+            if track.seat in ("rotated", "detached"):
+                self._observe_other(track, now_s)
+
+    def _observe_other(self, track: Track, now_s: float) -> None:
+        """A writer may still hold a rotated file, or another may have got its name and inode."""
+        try:
+            found = track.source.stat() if isinstance(track.source, PlainSource) else os.stat(track.path)
+        except OSError:
+            return
+        if (found.st_dev, found.st_ino) == track.key:
+            track.note(found, now_s)
+
+    def sits_as(self, files: LedgerFiles, inodes: tuple[int | None, ...]) -> bool:
+        """Whether a new listing says what the last one said, so that there is nothing to resolve."""
+        same = files == self.files and inodes == self._inodes
+        self.files, self._inodes = files, inodes
+        return same
 
     def relist(self) -> None:
         """List the folder again, whatever its times say, and resolve."""
