@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from preempt_exporter.tail.identity import Relation, Trail, bytes_kept_from, compare
+from preempt_exporter.tail.identity import ANCHOR_BYTES, Relation, Trail, bytes_kept_from, compare
 from preempt_exporter.tail.lines import ContentChanged
 from preempt_exporter.tail.positions import PastContent
 from preempt_exporter.tail.source import PlainSource
@@ -25,6 +25,8 @@ class Verdict(Struct, kw_only=True):
     skipping: bool = False
     follows: PastContent | None = None
     """The past content that this file goes on with."""
+    likely: bool = False
+    """Not certain: some lines may be lost by it."""
     copies: PastContent | Track | None = None
     """Whose content this file repeats, wholly or up to here."""
 
@@ -107,7 +109,8 @@ def _cut_in_front(source: PlainSource, size: int, tracks: Sequence[Track], past:
         kept = bytes_kept_from(source.read_at, size, trail, _SEARCH_BYTES)
         if kept:
             window = source.read_at(0, kept)
-            return Verdict(stage=Stage.READING, trail=Trail().advanced(window, 0, kept), copies=other)
+            begun = Trail().advanced(window, 0, kept)
+            return Verdict(stage=Stage.READING, trail=begun, likely=kept > ANCHOR_BYTES, copies=other)
     return Verdict(stage=Stage.READING)
 
 

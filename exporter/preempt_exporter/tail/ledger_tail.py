@@ -170,6 +170,9 @@ class LedgerTail:
                 verdict.copies.superseded = True
             if isinstance(verdict.copies, PastContent):
                 self.seating.past.settled(verdict.copies, up_to=verdict.trail.offset)
+        if verdict.likely:
+            message = "begins with the last lines that were read, older ones cut off: goes on after them"
+            self._around.suspect_loss(track.path, message)
         if verdict.follows is not None:
             self.seating.past.remove(verdict.follows)
             track.rotated_here = track.seat == "rotated"
