@@ -415,3 +415,24 @@ def test_a_rewrite_that_ends_alike_is_noticed(ledger: Path, follow: Follow) -> N
     ledger.write_bytes(b"b" * 63 + b"\n" + same * 40)
     reader.poll()
     assert len(reader.lines) == 2 * 41
+
+
+def test_half_a_copy_and_its_original_both_gone(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Of two vanished files that share their content only the one that was read further is finished."""
+    lines.append(ledger, 300)
+    content = ledger.read_bytes()
+    copy = ledger.with_name("l.jsonl.1")
+    copy.write_bytes(content[:6_000])
+    reader = follow(ledger)
+    reader.poll()
+
+    def pack() -> None:
+        lines.append(ledger, 2)
+        copy.unlink()
+        ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(ledger.read_bytes()))
+        ledger.unlink()
+
+    reader.restart(pack)
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0

@@ -91,7 +91,7 @@ class Folders:
             del self._known[path]
 
     def refresh(self, path: str, *, force: bool = False) -> bool:
-        """List again if the folder changed (or `force`); whether anything in it may have."""
+        """List again if the folder changed (or `force`); whether the names in it did."""
         known = self._known.get(path, Folder())
         key = _key(path)
         if key == known.key and known.settled and not force and known.error is None:
@@ -100,8 +100,7 @@ class Folders:
         fresh.key = key
         fresh.settled = key == known.key and self._clock.now_ms() - _changed_ms(key) > _TICK_MS
         self._known[path] = fresh
-        same = (fresh.files, fresh.subfolders, fresh.error) == (known.files, known.subfolders, known.error)
-        return key != known.key or not same  # A new file may have got a deleted one's name and inode.
+        return (fresh.files, fresh.subfolders, fresh.error) != (known.files, known.subfolders, known.error)
 
     def _listing(self, path: str) -> Folder:
         folder = Folder()
