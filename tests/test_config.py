@@ -12,6 +12,7 @@ from preempt_exporter.settings import LaneSettings, TaskSettings, Thresholds
 
 OTHER_TEXTS: dict[str, tuple[str, str, str]] = {
     "task.series": ("all", "none", "worst:7"),
+    "thresholds.restart-must-fit": ("false", "false", "true"),
     "lane.default": ("a", "b", "c"),
     "web.listen-address": ("127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"),
     "web.config.file": ("a", "b", "c"),
@@ -117,7 +118,9 @@ def test_addresses_may_be_several(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["-1", "nan", "NaN", "inf", "many", "1e999", "0x10", "", " "])
+@pytest.mark.parametrize(
+    "text", ["-1", "nan", "NaN", "inf", "many", "1e999", "0x10", "1_000", " 5", "٥", "1.2.3", "", " "]
+)
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if s.env], ids=lambda setting: setting.name)
 def test_what_is_no_number_is_refused_by_name(setting: Setting, text: str) -> None:
     """Negative, NaN, infinite or no number: the message names the flag or the variable it came from."""

@@ -59,7 +59,8 @@ def test_every_setting_is_documented_and_no_other(generator: ModuleType) -> None
     """Each setting has its row, and each flag that the pages speak of exists in some command."""
     configuration = text(DOCS / "configuration.md")
     for setting in SETTINGS:
-        assert f"| `--{setting.name} {setting.metavar}` |" in configuration
+        metavar = setting.metavar.replace("|", "\\|")
+        assert f"| `--{setting.name} {metavar}` |" in configuration
         assert not setting.env or f"`{setting.env}`" in configuration
     known = {"--help", "--version"}
     for command in COMMANDS:

@@ -6,6 +6,7 @@ Every setting is declared once, in `SETTINGS`: its flag `--section.name` is also
 
 import math
 import os
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -33,6 +34,10 @@ class Setting(Struct, frozen=True):
     repeatable: bool = False
 
 
+_WRITTEN_AS_NUMBER = re.compile(r"[0-9.]+(?:[eE][+-]?[0-9]+)?")
+"""Python also takes underscores, white space and digits of other scripts."""
+
+
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) > MAX_EXACT_INTEGER:
         raise ValueError(f"'{text}' is not a whole number of 0 or more")
@@ -41,7 +46,7 @@ def _count(text: str) -> int:
 
 def _number(text: str) -> float:
     try:
-        value = float(text)
+        value = float(text) if _WRITTEN_AS_NUMBER.fullmatch(text) else math.nan
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or value < 0:

@@ -147,8 +147,9 @@ def _total(metrics: str, name: str, event: str = "") -> float:
 
 
 def _get(url: str) -> bytes | None:
+    past_no_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with past_no_proxy.open(url, timeout=5) as answer:
             return bytes(answer.read())
     except OSError:
         return None

@@ -3,6 +3,9 @@
 import gzip
 import io
 import json
+import socket
+import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from preempt_exporter.cli.status_table import duration_text, print_rows
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.state.task_row import TaskRow
 from tests import shared_samples
-from tests.running_exporter import exit_status, is_one_line, serving
+from tests.running_exporter import COMMAND, DEADLINE_S, exit_status, is_one_line, serving
 
 T0_MS = 1_795_956_000_000
 FIELDS = {
@@ -170,6 +173,54 @@ def test_wrong_usage_is_one_line(
     said = capsys.readouterr()
     assert is_one_line(said.err), said.err
     assert words in said.err
+
+
+def test_a_proxy_is_not_asked_for_this_machine(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a proxy in the environment that would answer nothing, an exporter on this machine is asked directly."""
+    (tmp_path / "l.jsonl").write_text(enqueue("t"))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with serving(tmp_path / "l.jsonl") as exporter:
+        exporter.wait_until_ready()
+        assert [row["task_id"] for row in rows(capsys, "--url", exporter.url)] == ["t"]
+
+
+def test_what_is_no_exporter_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """An address that answers something else, or no HTTP at all: one line, exit 2."""
+    for answer in (b"HTTP/1.0 200 OK\r\n\r\n<html>", b"HTTP/1.0 404 Not Found\r\n\r\n", b"SSH-2.0\r\n", b""):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            thread = threading.Thread(target=answer_once, args=(server, answer))
+            thread.start()
+            assert exit_status("status", "--url", f"http://127.0.0.1:{server.getsockname()[1]}") == 2
+            thread.join()
+        assert is_one_line(capsys.readouterr().err)
+
+
+def answer_once(server: socket.socket, answer: bytes) -> None:
+    client, _ = server.accept()
+    with client:
+        client.recv(4096)
+        client.sendall(answer)
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_reader_that_has_gone_is_no_error(form: list[str], tmp_path: Path) -> None:
+    """`status | true`: exit 0 and silence; a disk that is full is one line and exit 2."""
+    ledger = tmp_path / "l.jsonl"
+    ledger.write_text("".join(enqueue(f"t{index}") for index in range(2000)))
+    words = [*COMMAND, "status", *form, str(ledger)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(DEADLINE_S) == 0
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2
+    assert is_one_line(ended.stderr), ended.stderr
+    assert "No space left" in ended.stderr
 
 
 def table(*rows: TaskRow, terminal: bool = False) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
 from preempt_exporter.clock import FixedClock
@@ -244,6 +245,20 @@ def test_lag_grows_while_nothing_is_read(start: Callable[..., Stepped], tmp_path
     assert stepped.scrape().value("preempt_ledger_lag_seconds") == 0
     clock.advance(60_000)
     assert stepped.scrape().value("preempt_ledger_lag_seconds") == 60
+
+
+def test_the_whole_answer_is_sound_in_both_formats(start: Callable[..., Stepped], tmp_path: Path) -> None:
+    """With the platform's families too, no series comes twice, none is stamped, and OpenMetrics ends once."""
+    (tmp_path / "l.jsonl").write_bytes((GOLDEN / "hostile.jsonl").read_bytes())
+    stepped = start(tmp_path / "l.jsonl")
+    stepped.step(2)
+    plain = stepped.exposition.render(openmetrics=False).decode()
+    openmetrics = stepped.exposition.render(openmetrics=True).decode()
+    names = unique(samples_of(text_families(plain))).names()
+    assert {"process_open_fds", "python_info", "queue_age_ms"} <= names
+    assert unique(samples_of(openmetrics_families(openmetrics))).names() == names
+    assert openmetrics.endswith("\n# EOF\n")
+    assert "# EOF\n" not in plain
 
 
 def test_the_api_s_lists_agree_with_the_scrape(start: Callable[..., Stepped], tmp_path: Path) -> None:

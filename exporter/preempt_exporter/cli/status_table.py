@@ -72,7 +72,10 @@ def print_rows(rows: Sequence[TaskRow], console: Console | None = None) -> None:
             ),
             style="yellow" if urgent and row.queue_age_ms is not None else None,
         )
-    console.print(table)
+    # Written here and not by rich, which makes an exit status of its own out of a reader that has gone.
+    with console.capture() as captured:
+        console.print(table)
+    console.file.write(captured.get())
 
 
 def _of_budget(row: TaskRow) -> str:
