@@ -36,6 +36,7 @@ soak: $(VENV)/.dev test-tools ## The long runs: a fuzzer on the decoder, then th
 bench: $(VENV)/.dev test-tools ## Measure, side by side with peers, and print ratios
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/spend.py
 
 test-tools: ## Install the programs that the tests run (tools/test-packages.txt), or say which are missing
 	@tools/install-test-packages.sh
