@@ -59,25 +59,44 @@ def reservations(lines: list[Line]) -> list[Reservation]:
 
 
 def whole_shards_accepted(lines: list[Line]) -> set[str]:
-    """The shards that stand accepted after these lines: whole, or by parts that cover each case once."""
+    """The shards that stand accepted after these lines: whole, or by parts that cover each case once.
+
+    Nothing but a compensation, of the shard or of a part of it, takes an acceptance back.
+    """
     accepted: dict[str, int] = {}
+    whole: set[str] = set()
     cases_per_shard: int | None = None
     for line in lines:
+        name = line.get("shard")
         if line.event == "run_open" and line.has("cases_per_shard"):
             cases_per_shard = line.get("cases_per_shard")
         elif line.event == "commit":
-            accepted[line.get("shard")] = line.get("epoch")
-        elif line.event == "compensate" and accepted.get(line.get("shard")) == line.get("epoch"):
-            del accepted[line.get("shard")]
-    whole = {name for name in accepted if not PART.fullmatch(name)}
-    cases: dict[str, list[int]] = {}
-    for name in accepted:
-        part = PART.fullmatch(name)
-        if part is not None and int(part["first"]) <= int(part["last"]):
-            cases.setdefault(part["shard"], []).extend(range(int(part["first"]), int(part["last"]) + 1))
-    if cases_per_shard:
-        whole |= {shard for shard, covered in cases.items() if sorted(covered) == list(range(cases_per_shard))}
+            accepted[name] = line.get("epoch")
+            if not cases_of(name):
+                whole.add(name)
+        elif line.event == "compensate" and accepted.get(name) == line.get("epoch"):
+            del accepted[name]
+            whole.discard(shard_of(name))
+        whole |= {shard for shard in map(shard_of, accepted) if covered(shard, accepted, cases_per_shard)}
     return whole
+
+
+def shard_of(name: str) -> str:
+    """The shard that a part is of; a name that gives no cases is the shard's own."""
+    part = PART.fullmatch(name)
+    return part["shard"] if part is not None and cases_of(name) else name
+
+
+def cases_of(name: str) -> range:
+    """The cases that a part's name gives (`3/30-49`); none for a whole shard."""
+    part = PART.fullmatch(name)
+    return range(int(part["first"]), int(part["last"]) + 1) if part is not None else range(0)
+
+
+def covered(shard: str, accepted: dict[str, int], cases_per_shard: int | None) -> bool:
+    """Whether the shard's accepted parts hold each of its cases once."""
+    cases = [case for name in accepted if shard_of(name) == shard for case in cases_of(name)]
+    return bool(cases_per_shard) and sorted(cases) == list(range(cases_per_shard or 0))
 
 
 def acceptances(lines: list[Line]) -> list[int]:
