@@ -89,7 +89,8 @@ def test_parts_make_no_shard_whose_size_nobody_gave(play: Play) -> None:
         ([(0, 3), (5, 9)], False),
         ([(1, 9)], False),
         ([(0, 8)], False),
-        ([(0, 99)], True),
+        ([(0, 99)], False),
+        ([(0, 4), (4, 9)], False),
         ([], False),
     ],
 )

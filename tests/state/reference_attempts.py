@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from preempt_exporter.settings import LaneSettings, Thresholds
-from tests.state.reference_reading import Line
+from tests.state.reference_reading import Deviations, Line
 
 WINDOW_ATTEMPTS = 10_000
 BUCKETS_S = (1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400)
@@ -63,9 +63,11 @@ def p95(values: list[float]) -> float:
     return ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))]
 
 
-def kept(lines: list[Line], lane: str, window_ms: int, now_ms: int) -> list[Line]:
+def kept(lines: list[Line], lane: str, window_ms: int, now_ms: int, deviations: Deviations) -> list[Line]:
     """The lane's last 10,000 attempts, none older than the window where lines say when they were."""
     last = [line for line in lines if line.event == "" and line.lane == lane][-WINDOW_ATTEMPTS:]
+    if "an attempt ages from its raw stamp" in deviations:
+        return [line for line in last if not line.has("ts_ms") or now_ms - line.get("ts_ms") <= window_ms]
     return [line for line in last if not line.has("ts_ms") or now_ms - line.moment_ms <= window_ms]
 
 
@@ -102,11 +104,11 @@ def tokens_per_completed_job(attempts: list[Line]) -> float | None:
 
 
 def tell_attempts(
-    lines: list[Line], now_ms: int, lanes: LaneSettings, thresholds: Thresholds
+    lines: list[Line], now_ms: int, lanes: LaneSettings, thresholds: Thresholds, deviations: Deviations
 ) -> dict[str, AttemptLane]:
     """Every lane that an attempt line names."""
     told: dict[str, AttemptLane] = {}
-    completed: set[tuple[str, Job]] = set()
+    completed: set[tuple[str, str, Job]] = set()
     for line in lines:
         if line.event != "":
             continue
@@ -114,8 +116,9 @@ def tell_attempts(
         lane = told.setdefault(name, AttemptLane())
         outcome = line.get("outcome")
         lane.attempts[outcome if outcome in ("ok", "preempted") else "failed"] += 1
-        if outcome == "ok" and (name, job_of(line)) not in completed:
-            completed.add((name, job_of(line)))
+        within = line.ledger if "jobs are distinct within a ledger" in deviations else ""
+        if outcome == "ok" and (within, name, job_of(line)) not in completed:
+            completed.add((within, name, job_of(line)))
             lane.jobs_completed += 1
         lane.tokens["in"] += line.get("tokens_in") or 0
         lane.tokens["out"] += line.get("tokens_out") or 0
@@ -123,5 +126,5 @@ def tell_attempts(
         lane.waits_s.append(wait_s(line))
         lane.runs_s.append(run_s(line))
     for name, lane in told.items():
-        lane.window = window_of(kept(lines, name, lanes.window_ms, now_ms), thresholds.margin_s)
+        lane.window = window_of(kept(lines, name, lanes.window_ms, now_ms, deviations), thresholds.margin_s)
     return told

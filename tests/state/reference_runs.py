@@ -8,7 +8,7 @@ from preempt_exporter.ledger.records import REFUSAL_OPS, REFUSAL_REASONS
 from preempt_exporter.settings import HOUR_MS, TaskSettings
 from tests.state.reference_attempts import Job, job_of
 from tests.state.reference_lives import Life, TaskKey, TaskLine
-from tests.state.reference_reading import Line
+from tests.state.reference_reading import Deviations, Line
 
 PART = re.compile(r"(?P<shard>.+)/(?P<first>\d+)-(?P<last>\d+)", re.ASCII)
 
@@ -58,7 +58,7 @@ def reservations(lines: list[Line]) -> list[Reservation]:
     return found
 
 
-def whole_shards_accepted(lines: list[Line]) -> set[str]:
+def whole_shards_accepted(lines: list[Line], deviations: Deviations) -> set[str]:
     """The shards that stand accepted after these lines: whole, or by parts that cover each case once."""
     accepted: dict[str, int] = {}
     cases_per_shard: int | None = None
@@ -67,25 +67,29 @@ def whole_shards_accepted(lines: list[Line]) -> set[str]:
             cases_per_shard = line.get("cases_per_shard")
         elif line.event == "commit":
             accepted[line.get("shard")] = line.get("epoch")
-        elif line.event == "compensate" and accepted.get(line.get("shard")) == line.get("epoch"):
-            del accepted[line.get("shard")]
+        elif line.event == "compensate" and (
+            accepted.get(line.get("shard")) == line.get("epoch") or "any epoch is compensated" in deviations
+        ):
+            accepted.pop(line.get("shard"), None)
     whole = {name for name in accepted if not PART.fullmatch(name)}
     cases: dict[str, list[int]] = {}
     for name in accepted:
         part = PART.fullmatch(name)
-        if part is not None:
+        if part is not None and int(part["first"]) <= int(part["last"]):
             cases.setdefault(part["shard"], []).extend(range(int(part["first"]), int(part["last"]) + 1))
     if cases_per_shard:
         whole |= {shard for shard, covered in cases.items() if sorted(covered) == list(range(cases_per_shard))}
     return whole
 
 
-def acceptances(lines: list[Line]) -> list[int]:
+def acceptances(lines: list[Line], deviations: Deviations) -> list[int]:
     """The moments at which a shard that was not accepted became so."""
     moments: list[int] = []
     for count, line in enumerate(lines, start=1):
         if line.event in ("run_open", "commit"):
-            newly = whole_shards_accepted(lines[:count]) - whole_shards_accepted(lines[: count - 1])
+            newly = whole_shards_accepted(lines[:count], deviations) - whole_shards_accepted(
+                lines[: count - 1], deviations
+            )
             moments.extend(line.moment_ms for _ in newly)
     return moments
 
@@ -100,7 +104,13 @@ def jobs_done(lines: list[Line]) -> list[Line]:
 
 
 def tell_run(
-    name: str, lines: list[Line], told: list[TaskLine], lives: dict[TaskKey, Life], now_ms: int, task: TaskSettings
+    name: str,
+    lines: list[Line],
+    told: list[TaskLine],
+    lives: dict[TaskKey, Life],
+    now_ms: int,
+    task: TaskSettings,
+    deviations: Deviations,
 ) -> Run:
     """One run at `now_ms`, from the lines that name it."""
     opens = [line for line in lines if line.event == "run_open"]
@@ -119,20 +129,25 @@ def tell_run(
     run.reserved_tokens = sum(one.tokens for one in open_ones)
     run.leases_open = sum(now_ms < one.lease_expires_ms for one in open_ones)
     run.leases_overdue = len(open_ones) - run.leases_open
+    if "an expired lease is open until it is released" in deviations:
+        run.leases_open = len(open_ones)
     run.committed_tokens = sum(line.get("tokens") for line in lines if line.event == "commit")
     run.burned_tokens = sum(line.get("burned_tokens") or 0 for line in lines if line.event == "release")
-    run.shards_accepted = len(acceptances(lines))
+    run.shards_accepted = len(acceptances(lines, deviations))
     run.compensations = sum(line.event == "compensate" for line in lines)
 
     tasks = next((one.get("tasks") for one in reversed(opens) if one.has("tasks")), None)
     if tasks is not None and run.deadline_ms is not None:
         moments = [one.line.moment_ms for one in told if one.line.run == name and one.completed]
-        moments += [line.moment_ms for line in jobs_done(lines) if line.has("ts_ms")] + acceptances(lines)
-        completed = run.tasks["complete"] + len(jobs_done(lines)) + len(whole_shards_accepted(lines))
+        moments += [line.moment_ms for line in jobs_done(lines) if line.has("ts_ms")] + acceptances(lines, deviations)
+        completed = run.tasks["complete"] + len(jobs_done(lines)) + len(whole_shards_accepted(lines, deviations))
         remaining = max(0, tasks - completed)
-        run.projected_slack_s = projected_slack_s(
-            run.deadline_ms, remaining, moments, min(line.moment_ms for line in lines), now_ms
-        )
+        first_ms = min(line.moment_ms for line in lines)
+        if "a run's first line is the one read first" in deviations:
+            first_ms = lines[0].moment_ms
+        if "a run that is as old as now has a rate" in deviations:
+            first_ms = min(first_ms, now_ms - 1)
+        run.projected_slack_s = projected_slack_s(run.deadline_ms, remaining, moments, first_ms, now_ms)
     return run
 
 

@@ -50,17 +50,28 @@ class OneLineParser(ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 its own negative answer, 2 usage or unreadable input."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     try:
-        return _dispatch(arguments)
+        status = _dispatch(arguments)
+        sys.stdout.flush()
+        return status
     except PreemptExporterError as error:
-        command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
         print(f"{PROG} {command}".rstrip() + f": {_one_line(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return 0
+    except OSError as error:
+        print(f"{PROG} {command}".rstrip() + f": {_one_line(str(error))}; nothing more was done", file=sys.stderr)
+        _write_no_more()
+        return 2
+
+
+def _write_no_more() -> None:
+    """Let the interpreter's last flush of standard output go nowhere, since it would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(arguments: list[str]) -> int:

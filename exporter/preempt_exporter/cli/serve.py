@@ -8,6 +8,7 @@ from pathlib import Path
 
 from preempt_exporter import __version__
 from preempt_exporter.cli.folding import ledgers_of
+from preempt_exporter.cli.printable import PrintableFormatter
 from preempt_exporter.clock import Clock, SystemClock
 from preempt_exporter.config import SERVE_NAMES, Config, add_setting_arguments, resolve
 from preempt_exporter.pipeline.exposition import WatchedExposition
@@ -40,16 +41,12 @@ def run(args: Namespace) -> int:
     """Serve until SIGINT or SIGTERM; 1 if reading broke down."""
     config = resolve(args)
     patterns = ledgers_of(args.ledgers)
-    logging.basicConfig(
-        level=config.values["log.level"].upper(),
-        format="%(asctime)s %(levelname)s %(message)s",
-        datefmt="%Y-%m-%dT%H:%M:%S%z",
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(PrintableFormatter())
+    logging.basicConfig(level=config.values["log.level"].upper(), handlers=[handler])
     clock = SystemClock()
     state_file = config.values["state.file"]
     snapshots = SnapshotKeeper(Path(state_file), clock) if state_file else None
-    if snapshots is None:
-        log.warning("no --state.file: a restart reads the ledgers anew, and what was rotated away is not counted")
     try:
         return _serve(config, patterns, snapshots, clock)
     finally:
@@ -81,17 +78,19 @@ def _serve(config: Config, patterns: list[str], snapshots: SnapshotKeeper | None
             stop.set()
 
     thread = threading.Thread(target=read, name="reader")
+
+    def listening(urls: list[str]) -> None:
+        for url in urls:
+            log.info("serving %s/metrics (pid %d)", url.rstrip("/"), os.getpid())
+        if snapshots is None:
+            log.warning("no --state.file: a restart reads the ledgers anew, and what was rotated away is not counted")
+        thread.start()
+
     try:
-        serve(exposition, settings, stop=stop, on_listening=lambda urls: _start(thread, urls), clock=clock)
+        serve(exposition, settings, stop=stop, on_listening=listening, clock=clock)
     finally:
         stop.set()
         reader.wake()
         if thread.ident is not None:
             thread.join(STOP_PATIENCE_S)
     return 1 if broken else 0
-
-
-def _start(thread: threading.Thread, urls: list[str]) -> None:
-    for url in urls:
-        log.info("serving %s/metrics (pid %d)", url.rstrip("/"), os.getpid())
-    thread.start()

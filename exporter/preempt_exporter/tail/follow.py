@@ -131,6 +131,8 @@ class Tail:
             else:
                 ledger.files = files
                 changed.append(ledger)
+        if not self._started:
+            self._hand_over(found)
         for live in self._ledgers.keys() - found.keys():
             self._ledgers[live].files = LedgerFiles(live)
             changed.append(self._ledgers[live])
@@ -139,6 +141,12 @@ class Tail:
             self._busy[ledger.live] = ledger
         self._drop_empty(found)
         self._say_folder_errors()
+
+    def _hand_over(self, found: dict[str, LedgerFiles]) -> None:
+        """Files that moved to another ledger's names while nobody looked go on where they were left."""
+        for live, files in found.items():
+            for path in (*files.rotated, live):
+                self._ledgers[live].claim(path)
 
     def _drop_empty(self, found: dict[str, LedgerFiles]) -> None:
         for live in [live for live in self._ledgers if live not in found]:

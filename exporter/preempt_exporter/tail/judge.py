@@ -17,8 +17,8 @@ class Verdict(Struct, kw_only=True):
     """What to do with the file."""
 
     stage: Stage
-    """`READING` on after `trail`, `WAITING` for it to differ or to be quiet, `FINISHED`: it adds nothing; `UNJUDGED`
-    while it is empty."""
+    """`READING` on after `trail`; `WAITING` for it to differ or to be quiet; `FINISHED`: it adds nothing; `UNJUDGED`:
+    it is empty."""
     trail: Trail | None = None
     """What of its content was read; None: what the file's own track says."""
     skipping: bool = False
@@ -41,8 +41,8 @@ def judge(
 
     A rotated form that goes on after what the live file has read waits for the live file, whose bytes it repeats; the
     live file never waits for its copy. A live file is not held against one that was seen to be rotated away from its
-    name, nor against content that a rotated copy has taken along: what stands there now was written after that. Once seen
-    empty it is held against copies found since, and nothing else.
+    name, nor against content that a rotated copy has taken along: what stands there now was written after that. Once
+    seen empty it is held against copies found since, and nothing else.
     """
     size = source.stat().st_size
     live = track.seat == "live"

@@ -16,7 +16,6 @@ from preempt_exporter.tail.source import DamagedFile, PlainSource, is_packed
 from preempt_exporter.tail.surroundings import FileMoved, Surroundings
 from preempt_exporter.tail.track import Key, Stage, Track
 
-_SEAT_ORDER: tuple[Seat, ...] = ("detached", "packed", "rotated", "live")
 _MAX_RESTARTS = 8
 
 
@@ -32,6 +31,7 @@ class LiveChanged(Exception):
     """The live file turned out to be truncated or rewritten while another was judged against it."""
 
     def __init__(self, live: Track) -> None:
+        """`live`: the track whose content changed."""
         super().__init__()
         self.live = live
 
@@ -54,6 +54,7 @@ class LedgerTail:
                 if position.seat == "packed":
                     self.past.add(track, owed=True, vanished=False)
                 else:
+                    track.turn = around.next_turn()
                     self.tracks.append(track)
                     around.owners[track.key] = self
 
@@ -76,11 +77,21 @@ class LedgerTail:
                 self._detach(track, now_s)
         for key, seat in seats.items():
             self._take_in(key, *seat, now_s)
-        order = {path: index for index, path in enumerate((*self.files.rotated, self.live))}
-        self.tracks.sort(key=lambda track: (_SEAT_ORDER.index(track.seat), order.get(track.path, -1)))
+        self._put_in_order()
         if live_before is not None and self._live_key() not in (live_before, None):
             self._around.stats.rotations += 1
         self.past.note_packed(self.files.packed, self.files.rotated, now_s)
+
+    def _put_in_order(self) -> None:
+        """By name, oldest first; a file that has lost its name before those that were found after it."""
+        order = {path: index for index, path in enumerate((*self.files.rotated, self.live))}
+        seated = [track for track in self.tracks if track.seat in ("rotated", "live")]
+        seated.sort(key=lambda track: order.get(track.path, -1))
+        for track in self.tracks:
+            if track.seat not in ("rotated", "live"):
+                later = (i for i, other in enumerate(seated) if track.seat == "packed" or other.turn > track.turn)
+                seated.insert(next(later, len(seated)), track)
+        self.tracks = seated
 
     def observe(self) -> None:
         """Look at the live name and at every open file; sort out names again if the live one leads elsewhere."""
@@ -132,7 +143,8 @@ class LedgerTail:
 
     def _sit(self, track: Track, path: str, seat: Seat, found: os.stat_result, now_s: float) -> None:
         if track.seat == "live" and seat == "rotated":
-            track.rotated_here = True
+            # Over a restart an inode is weak evidence: the form may be a copy of the new live file that got it again.
+            track.rotated_here = not track.unverified
             track.dirty = True
             track.changed_s = now_s
         elif seat == "live":
@@ -159,12 +171,27 @@ class LedgerTail:
             self._sit(track, path, seat, found, now_s)
         else:
             track = Track(path, key, seat, now_s)
+            track.turn = self._around.next_turn()
             track.real_path = self._around.real_path(path)
             track.note(found, now_s)
             self.tracks.append(track)
             self._around.open_early(track)
         self._odd_files.discard(path)
         self._around.owners[key] = self
+
+    def claim(self, path: str) -> None:
+        """Take over the track of the file at `path`, one of our names, from the ledger that it sat under before."""
+        try:
+            found = os.stat(path)
+        except OSError:
+            return
+        key = (found.st_dev, found.st_ino)
+        owner = self._around.owners.get(key)
+        if isinstance(owner, LedgerTail) and owner is not self:
+            track = owner.give_up(key)
+            if track is not None:
+                self.tracks.append(track)
+                self._around.owners[key] = self
 
     def give_up(self, key: Key) -> Track | None:
         """Hand the file over to the ledger under whose names it sits now; None while it still sits under ours."""
@@ -203,7 +230,9 @@ class LedgerTail:
                 return
             track.path = path
             try:
-                self._around.opened(track)
+                source = self._around.opened(track)
+                if isinstance(source, PlainSource) and not self._holds_what_was_read(track, source):
+                    self._around.close(track)
             except (OSError, FileMoved):
                 continue
         if track.source is None:
@@ -213,6 +242,8 @@ class LedgerTail:
         """Where a file may be that has lost its name here: where its link led, or under any name in its folder."""
         yield track.path
         yield track.real_path
+        if not track.trail.offset:
+            return  # Inodes are reused: without content to compare, any file could be meant.
         for path in dict.fromkeys((track.path, track.real_path)):
             folder = os.path.dirname(path)
             for name, inode in self._around.folders.get(folder).files.items():
@@ -258,6 +289,9 @@ class LedgerTail:
                     elif isinstance(change, ContentChanged):
                         self._truncated(track)
                     self.relist()
+                    if not isinstance(change, FileMoved):
+                        changed = change.live if isinstance(change, LiveChanged) else track
+                        changed.turn = self._around.next_turn()
                     for other in self.tracks:
                         other.dirty = other.dirty or other.stage is Stage.WAITING
                     break
@@ -313,12 +347,15 @@ class LedgerTail:
         """Device and inode are the file's: see that its head still is, and all that is known of it after a restart."""
         trail = track.trail
         if track.unverified:
-            changed = compare(source.read_at, source.stat().st_size, trail) is Relation.DIFFERENT
+            changed = not self._holds_what_was_read(track, source)
         else:
             anchor = source.read_at(trail.offset - len(trail.anchor), len(trail.anchor))
             changed = anchor != trail.anchor or source.read_at(0, len(trail.head)) != trail.head
         if changed:
             raise ContentChanged
+
+    def _holds_what_was_read(self, track: Track, source: PlainSource) -> bool:
+        return compare(source.read_at, source.stat().st_size, track.trail) is not Relation.DIFFERENT
 
     def _finish(self, track: Track) -> Iterator[Chunk]:
         """The file is not written any more: its last line is whole even without its end."""
@@ -335,14 +372,7 @@ class LedgerTail:
 
     def _judged(self, track: Track, source: PlainSource) -> bool:
         """Whether the file is to be read now, after what of its content was read elsewhere."""
-        live = self._live_track()
-        if live is not None and live is not track and live.dirty and live.trail.offset:
-            live_source = self._around.opened(live)
-            try:
-                if isinstance(live_source, PlainSource):
-                    self._verify(live, live_source)
-            except ContentChanged as change:
-                raise LiveChanged(live) from change
+        self._verify_live_before(track)
         now_s = self._around.now_s()
         verdict = judge(
             track,
@@ -375,6 +405,20 @@ class LedgerTail:
             self._around.close(track)
         return False
 
+    def _verify_live_before(self, track: Track) -> None:
+        """What another file is held against must be what the live one still holds: `LiveChanged` if it is not."""
+        live = self._live_track()
+        if live is None or live is track or not live.dirty or not live.trail.offset:
+            return
+        try:
+            source = self._around.opened(live)
+            if isinstance(source, PlainSource):
+                self._verify(live, source)
+        except OSError:
+            return
+        except ContentChanged as change:
+            raise LiveChanged(live) from change
+
     def _taken_along(self, content: PastContent) -> None:
         """A rotated file repeats past content: what stands under the live name came after it.
 
@@ -394,6 +438,8 @@ class LedgerTail:
             self._odd_files.add(track.path)
             self._around.say(Notice("warning", track.path, "holds compressed data: not followed; name its plain file"))
         track.look_to(track.size)
+        if track.seat == "detached":
+            self._forget(track, owed=False)
         return True
 
     def _truncated(self, track: Track) -> None:

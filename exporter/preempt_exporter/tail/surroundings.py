@@ -31,9 +31,15 @@ class Surroundings:
         self.notices: list[Notice] = []
         self.owners: dict[Key, object] = {}
         self.link_targets: set[str] = set()
+        self._turn = 0
         self._open_file = open_file
         self._max_open_files = max_open_files
         self._open: OrderedDict[Track, None] = OrderedDict()
+
+    def next_turn(self) -> int:
+        """A number higher than any before."""
+        self._turn += 1
+        return self._turn
 
     def now_s(self) -> float:
         """Monotonic seconds."""

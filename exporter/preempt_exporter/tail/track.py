@@ -42,6 +42,8 @@ class Track:
         self.skipping = False
         self.stage = Stage.UNJUDGED
         self.rotated_here = False
+        self.turn = 0
+        """Grows with every file found: which of two contents is the later one."""
         self.found_s = now_s
         self.empty_s: float | None = None
         """When the live file was seen empty: what it holds since was written after that."""
