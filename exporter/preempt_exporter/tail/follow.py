@@ -264,7 +264,7 @@ class Tail:
 
     def files(self, limit: int) -> list[FileState]:
         """The followed files, at most `limit`: those that cannot be read and those furthest behind first."""
-        tracks = (track for ledger in self._ledgers.values() for track in ledger.tracks)
+        tracks = (track for ledger in self._ledgers.values() for track in ledger.seating.tracks)
         worst = heapq.nlargest(limit, tracks, key=lambda track: (track.unreadable is not None, track.lag_bytes))
         return [FileState(track.path, track.lag_bytes, track.unreadable) for track in worst]
 
