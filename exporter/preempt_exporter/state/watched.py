@@ -54,6 +54,7 @@ class Watched:
         figures = self.figures
         appliers = self._task_fold.appliers
         runs, lanes = figures.runs, figures.lanes
+        several = len(figures.ledgers) > 1
         run_name: str | None = ""  # no run is called so
         for record in records:
             kind = type(record)
@@ -76,7 +77,7 @@ class Watched:
             if life is None:
                 run.touch(moment_ms)
                 life = self._task_fold.begin(record, moment_ms, index, run, self.lanes.default)
-            elif life.ended_ms is not None or (life.ledger != index and moment_ms < life.last_ms):
+            elif life.ended_ms is not None or (several and life.ledger != index and moment_ms < life.last_ms):
                 living = self._unusual(record, life, moment_ms, index, run)
                 if living is None:
                     lane = figures.lane(record.lane or life.lane)
@@ -84,7 +85,7 @@ class Watched:
                     self._task_fold.count(record, moment_ms, lane)
                     continue
                 life = living
-            if life.ledger != index:
+            if several:
                 life.ledger = index
             life.last_ms = moment_ms
             if record.lane is not None and record.lane != life.lane:
