@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from preempt_exporter.durations import parse_duration_ms
-from preempt_exporter.errors import ConfigError, UnreadableInput, UsageError
+from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.ledger.records import MAX_EXACT_INTEGER, MAX_LANE_BYTES
 from preempt_exporter.settings import LaneSettings, TaskDefaults, TaskSettings, Thresholds
 from preempt_exporter.yaml_section import Section, read_section
@@ -303,7 +303,7 @@ def _take(values: dict[str, Any], section: Section, key: str, setting: Setting) 
 def _lane_entry(entry: Section) -> Mapping[str, Any]:
     entry.refuse_unknown(tuple(_LANE_KEYS))
     if not entry.has("name"):
-        raise ConfigError("every entry of lanes needs a name", path=entry.path)
+        entry.fail_here("every entry of lanes needs a name")
     lane: dict[str, Any] = {}
     for key, parse in _LANE_KEYS.items():
         if entry.has(key):

@@ -21,7 +21,8 @@ COMMANDS: dict[str, str] = {
     "drill": "labelled local drills: what happens to tasks, batches and shards when slots are lost",
     "report": "what rework costs in each lane, and whether a job's slack can bear it",
     "route": "which lane a job goes to, why, and which row of the decision table said so",
-    "rules": "check and test the alerting rules with promtool",
+    "rules": "check, test and render the alerting rules",
+    "doctor": "is it scraped, are the rules loaded, do thresholds agree, do routes match",
 }
 """Each command's one-line help; its module is `preempt_exporter.cli.<name>`."""
 
