@@ -130,6 +130,7 @@ class LedgerTail:
             if found.st_size > track.seen:
                 return
         track.dirty = False
+        track.rechecked = track.quiet_for_s(now_s) >= around.quiet_s
         if track.stage is Stage.READING and track.seat != "live":
             quiet = track.quiet_for_s(now_s) >= around.quiet_s or track.seat == "packed"
             if quiet:
