@@ -436,3 +436,18 @@ def test_half_a_copy_and_its_original_both_gone(ledger: Path, lines: Lines, foll
     reader.wait(4 * QUIET_MS)
     assert reader.lines == lines.written
     assert reader.tail.stats.suspected_loss == 0
+
+
+def test_truncated_then_renamed_then_its_successor_deleted(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A file truncated and renamed between two looks is still older than the live file beside it, even a deleted one."""
+    lines.append(ledger, 5)
+    reader = follow(ledger)
+    reader.poll()
+    shutil.copy(ledger, ledger.with_name("l.jsonl.2"))
+    ledger.write_bytes(lines.make(2))
+    rename(ledger)
+    lines.append(ledger, 8)
+    reader.poll(1)
+    ledger.unlink()
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written

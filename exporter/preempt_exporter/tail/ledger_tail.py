@@ -74,7 +74,8 @@ class LedgerTail:
                     self.seating.relist()
                     if not isinstance(change, FileMoved):
                         changed = change.other if isinstance(change, OtherChanged) else track
-                        changed.turn = self._around.next_turn()
+                        if changed.seat == "live":
+                            changed.turn = self._around.next_turn()
                     for other in self.seating.tracks:
                         other.dirty = other.dirty or other.stage is Stage.WAITING
                     break
