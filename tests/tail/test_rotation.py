@@ -439,7 +439,7 @@ def test_half_a_copy_and_its_original_both_gone(ledger: Path, lines: Lines, foll
 
 
 def test_truncated_then_renamed_then_its_successor_deleted(ledger: Path, lines: Lines, follow: Follow) -> None:
-    """A file truncated and renamed between two looks is still older than the live file beside it, even a deleted one."""
+    """A file truncated and renamed between two looks is still older than the live file beside it, even deleted."""
     lines.append(ledger, 5)
     reader = follow(ledger)
     reader.poll()
@@ -450,4 +450,19 @@ def test_truncated_then_renamed_then_its_successor_deleted(ledger: Path, lines: 
     reader.poll(1)
     ledger.unlink()
     reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_a_copy_that_got_the_inode_of_an_empty_rotated_file(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A rotated file that ended empty vouches for nothing: a copy in its place adds nothing."""
+    ledger.touch()
+    reader = follow(ledger)
+    reader.poll()
+    rotated = rename(ledger)
+    reader.wait(3 * QUIET_MS)
+    lines.append(ledger, 25)
+    reader.poll()
+    rotated.write_bytes(ledger.read_bytes())
+    ledger.write_bytes(b"")
+    reader.wait(3 * QUIET_MS)
     assert reader.lines == lines.written

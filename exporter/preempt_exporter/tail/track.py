@@ -113,6 +113,10 @@ class Track:
             self.empty_s = now_s
         if self.stage is Stage.FINISHED:
             self.stage = Stage.READING
+            if not self.trail.offset:
+                # It ended empty: nothing says that it is still the same file and no copy that got its inode.
+                self.rotated_here = False
+                self.empty_s = None
         if self.stage is Stage.READING and self.may_be_a_copy():
             self.stage = Stage.UNJUDGED
 
