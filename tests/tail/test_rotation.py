@@ -466,3 +466,22 @@ def test_a_copy_that_got_the_inode_of_an_empty_rotated_file(ledger: Path, lines:
     ledger.write_bytes(b"")
     reader.wait(3 * QUIET_MS)
     assert reader.lines == lines.written
+
+
+def test_replaced_and_then_copied_while_down(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Half a copy of a replacement goes on after the replaced file, and so does the live file: neither is doubled."""
+    lines.append(ledger, 1)
+    reader = follow(ledger)
+    reader.poll()
+
+    def replace_and_copy() -> None:
+        ledger.rename(ledger.parent.parent / f"{ledger.parent.name}-kept")
+        ledger.write_bytes(lines.written[0] + lines.make(4))
+        content = ledger.read_bytes()
+        ledger.with_name("l.jsonl.1").write_bytes(content[: len(content) // 2])
+
+    reader.restart(replace_and_copy)
+    reader.poll()
+    ledger.with_name("l.jsonl.1").write_bytes(ledger.read_bytes())
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written

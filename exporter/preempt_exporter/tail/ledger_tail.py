@@ -177,7 +177,7 @@ class LedgerTail:
             self._around.suspect_loss(track.path, message)
         if verdict.follows is not None:
             self.seating.past.remove(verdict.follows)
-            track.rotated_here = track.seat == "rotated"
+            track.rotated_here = track.seat == "rotated" and verdict.follows.position.rotated_here
         track.copies_live = isinstance(verdict.copies, Track) and verdict.copies.seat == "live"
         track.stage = verdict.stage
         if verdict.stage is Stage.READING:
