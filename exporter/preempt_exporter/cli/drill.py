@@ -6,6 +6,7 @@ from typing import Protocol, cast
 
 DRILLS: dict[str, str] = {
     "live": "a small fake workload over two lanes that keeps writing a ledger",
+    "batch": "jobs over lanes that can be killed at any instant and resumed, each side effect happening once",
     "fence": "shards against preemptions, zombies, duplicates and skewed clocks on a spend store",
 }
 """Each drill's one-line help; its module is `preempt_exporter.cli.drill_<name>`."""

@@ -57,6 +57,8 @@ class Track:
         self.unverified = False
         self.known_bytes = 0
         self.copies_live = False
+        self.superseded = False
+        """Another file goes on with its content: nothing is owed if it vanishes."""
         self.unreadable: str | None = None
         self.retry_s = 0.0
         self.start_size: int | None = None
@@ -88,7 +90,7 @@ class Track:
             trail=self.trail,
             skipping=self.skipping,
             unjudged=self.stage in (Stage.UNJUDGED, Stage.WAITING) or self.may_be_a_copy(),
-            finished=self.stage is Stage.FINISHED,
+            finished=self.stage is Stage.FINISHED or self.superseded,
             rotated_here=self.rotated_here,
         )
 
