@@ -30,7 +30,7 @@ def of_lines(scraped: Samples) -> Samples:
     return {one: value for one, value in scraped.items() if one[0] not in VOLATILE}
 
 
-@settings(max_examples=5 * settings().max_examples)
+@settings(max_examples=10 * settings().max_examples)
 @given(strategies.histories(most=15), strategies.settings(), strategies.later_ms)
 def test_a_scrape_shows_what_the_contract_says(history: list[LedgerLine], chosen: Settings, later_ms: int) -> None:
     """Every family that lines decide equals the slow reference, sample by sample, at any moment."""
