@@ -166,6 +166,9 @@ TASK_NAMES = tuple(s.name for s in SETTINGS if s.name.partition(".")[0] in ("tas
 
 SERVE_NAMES = tuple(s.name for s in SETTINGS)
 
+EXPORT_NAMES = tuple(name for name in SERVE_NAMES if not name.startswith("web."))
+"""What a command that reads like `serve` but listens nowhere can be told."""
+
 _LANE_KEYS: Mapping[str, Callable[[str], Any]] = {
     "name": _lane,
     "prefill_tokens_per_s": _number,

@@ -207,6 +207,12 @@ def test_a_url_that_names_no_store_is_a_usage_error(url: str) -> None:
         open_store(url, ledger="l")
 
 
+def test_an_absolute_path_with_a_slash_too_few_is_told_from_a_relative_one(tmp_path: Path) -> None:
+    """`sqlite:///tmp/…` is relative, as everywhere; where it can only be meant otherwise, the message says how."""
+    with pytest.raises(UsageError, match=f"sqlite:///{tmp_path}/spend.db"):
+        open_store(f"sqlite://{tmp_path}/spend.db", ledger="l")
+
+
 def test_a_password_is_not_repeated_in_an_error() -> None:
     """A mistyped scheme does not print the secret."""
     with pytest.raises(UsageError) as caught:

@@ -253,3 +253,16 @@ def test_positions_include_a_chunk_once_it_was_advanced_past(ledger: Path, lines
     reader.poll()
     assert reader.chunks[0].offset == second.offset
     assert first.data + b"".join(chunk.data for chunk in reader.chunks) == ledger.read_bytes()
+
+
+def test_a_rewrite_that_size_and_time_hide(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A rewrite of equal size within one tick of the file system's clock is found when the file is quiet."""
+    lines.append(ledger, 3)
+    reader = follow(ledger)
+    reader.poll()
+    before = ledger.stat()
+    with ledger.open("r+b") as file:
+        file.write(lines.make(3))
+    os.utime(ledger, ns=(before.st_atime_ns, before.st_mtime_ns))
+    reader.wait(2 * QUIET_MS)
+    assert reader.lines == lines.written

@@ -436,3 +436,52 @@ def test_half_a_copy_and_its_original_both_gone(ledger: Path, lines: Lines, foll
     reader.wait(4 * QUIET_MS)
     assert reader.lines == lines.written
     assert reader.tail.stats.suspected_loss == 0
+
+
+def test_truncated_then_renamed_then_its_successor_deleted(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A file truncated and renamed between two looks is still older than the live file beside it, even deleted."""
+    lines.append(ledger, 5)
+    reader = follow(ledger)
+    reader.poll()
+    shutil.copy(ledger, ledger.with_name("l.jsonl.2"))
+    ledger.write_bytes(lines.make(2))
+    rename(ledger)
+    lines.append(ledger, 8)
+    reader.poll(1)
+    ledger.unlink()
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_a_copy_that_got_the_inode_of_an_empty_rotated_file(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A rotated file that ended empty vouches for nothing: a copy in its place adds nothing."""
+    ledger.touch()
+    reader = follow(ledger)
+    reader.poll()
+    rotated = rename(ledger)
+    reader.wait(3 * QUIET_MS)
+    lines.append(ledger, 25)
+    reader.poll()
+    rotated.write_bytes(ledger.read_bytes())
+    ledger.write_bytes(b"")
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_replaced_and_then_copied_while_down(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Half a copy of a replacement goes on after the replaced file, and so does the live file: neither is doubled."""
+    lines.append(ledger, 1)
+    reader = follow(ledger)
+    reader.poll()
+
+    def replace_and_copy() -> None:
+        ledger.rename(ledger.parent.parent / f"{ledger.parent.name}-kept")
+        ledger.write_bytes(lines.written[0] + lines.make(4))
+        content = ledger.read_bytes()
+        ledger.with_name("l.jsonl.1").write_bytes(content[: len(content) // 2])
+
+    reader.restart(replace_and_copy)
+    reader.poll()
+    ledger.with_name("l.jsonl.1").write_bytes(ledger.read_bytes())
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written

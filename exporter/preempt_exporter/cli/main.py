@@ -14,6 +14,7 @@ PROG = "preempt-exporter"
 
 COMMANDS: dict[str, str] = {
     "serve": "tail ledgers and serve their metrics to Prometheus",
+    "export": "write the same metrics to a file for node_exporter's textfile collector",
     "status": "a row per task, least slack first, with what to do about it",
     "check": "lint ledgers: each bad line with file, line number and reason",
     "verify": "compare a running exporter's line counters with a cold read",

@@ -74,7 +74,8 @@ class LedgerTail:
                     self.seating.relist()
                     if not isinstance(change, FileMoved):
                         changed = change.other if isinstance(change, OtherChanged) else track
-                        changed.turn = self._around.next_turn()
+                        if changed.seat == "live":
+                            changed.turn = self._around.next_turn()
                     for other in self.seating.tracks:
                         other.dirty = other.dirty or other.stage is Stage.WAITING
                     break
@@ -130,6 +131,7 @@ class LedgerTail:
             if found.st_size > track.seen:
                 return
         track.dirty = False
+        track.rechecked = track.quiet_for_s(now_s) >= around.quiet_s
         if track.stage is Stage.READING and track.seat != "live":
             quiet = track.quiet_for_s(now_s) >= around.quiet_s or track.seat == "packed"
             if quiet:
@@ -175,7 +177,7 @@ class LedgerTail:
             self._around.suspect_loss(track.path, message)
         if verdict.follows is not None:
             self.seating.past.remove(verdict.follows)
-            track.rotated_here = track.seat == "rotated"
+            track.rotated_here = track.seat == "rotated" and verdict.follows.position.rotated_here
         track.copies_live = isinstance(verdict.copies, Track) and verdict.copies.seat == "live"
         track.stage = verdict.stage
         if verdict.stage is Stage.READING:
