@@ -28,7 +28,7 @@ def state(tmp_path: Path, clock: FixedClock) -> Iterator[BatchState]:
     """A batch of one job that was begun at 1,000 ms."""
     with closing(BatchDatabase(tmp_path / "state.db")) as database:
         state = BatchState(database, clock)
-        state.begin("r", [JOB])
+        state.begin("r", [JOB], lambda job: "k")
         yield state
 
 

@@ -129,7 +129,7 @@ def _play(args: Namespace) -> int:
         state = BatchState(database, clock)
         if state.run is not None and not args.resume:
             raise UsageError(f"a batch was begun in {folder.path}; --resume goes on with it, --cleanup drops it")
-        _settle_jobs(args, state)
+        _settle_jobs(args, state, config)
         workers = [
             LaneWorker(lane.name, state=folder.state_path, step_bytes=args.step_bytes, step_s=args.step_ms / 1000)
             for lane in config.lanes
@@ -153,7 +153,7 @@ def _play(args: Namespace) -> int:
     return 0
 
 
-def _settle_jobs(args: Namespace, state: BatchState) -> None:
+def _settle_jobs(args: Namespace, state: BatchState, config: RouterConfig) -> None:
     """Begin a batch with the file's jobs, written first where there are none; or see that they are still the same."""
     path = Path(args.jobs)
     run_name = state.run or f"drill-batch-{secrets.token_hex(6)}"
@@ -164,7 +164,7 @@ def _settle_jobs(args: Namespace, state: BatchState) -> None:
     if not jobs:
         write_jobs(path, default_jobs(args.count, args.output_bytes))
         jobs = read_jobs(path, run_name)
-    state.begin(run_name, jobs)
+    state.begin(run_name, jobs, lambda job: config.idempotency_key_for(job.job_name, run_name) or job.job_name)
 
 
 def _router_config(args: Namespace) -> RouterConfig:

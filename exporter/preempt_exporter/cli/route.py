@@ -13,7 +13,7 @@ from preempt_exporter.config import add_setting_arguments, resolve
 from preempt_exporter.gate.switches import SwitchFile
 from preempt_exporter.router.job_request import JobRequest, job_from_json
 from preempt_exporter.router.router import Router
-from preempt_exporter.router.router_yml import read_router_yml
+from preempt_exporter.router.router_yml import LaneConfig, RouterConfig, read_router_yml
 from preempt_exporter.state.telemetry import Telemetry
 from preempt_exporter.tail.batch import read_batch
 
@@ -66,7 +66,7 @@ def run(args: Namespace) -> int:
     answer: dict[str, object] = {
         "job_id": job.job_name,
         **asdict(decision),
-        "idempotency_key": lane.idempotency_key_for(job.job_name, job.run_name) if lane else None,
+        "idempotency_key": _key_in(lane, config, job),
         "attempts": {name: asdict(history) for name, history in router.history_of(job).items()},
     }
     if args.json:
@@ -78,6 +78,14 @@ def run(args: Namespace) -> int:
     if decision.avoid_host:
         print(f"avoid   {decision.avoid_host}")
     return 0
+
+
+def _key_in(lane: LaneConfig | None, config: RouterConfig, job: JobRequest) -> str | None:
+    """The key under which the job runs in the lane: the lane's own, else the one that goes along with the job."""
+    if lane is None:
+        return None
+    own = lane.idempotency_key_for(job.job_name, job.run_name)
+    return config.idempotency_key_for(job.job_name, job.run_name) if own is None else own
 
 
 def _lane_actions(ledgers: Sequence[str]) -> dict[str, str]:

@@ -50,7 +50,7 @@ class LaneConfig(Struct, frozen=True, kw_only=True):
     """Dispatches of one job in this lane; None: no limit."""
     checkpoint_required: bool = False
     idempotency_key: str | None = None
-    """With `{{ job_id }}`, `{{ run }}`, `{{ lane }}` to be filled in; None: jobs must bring idempotency themselves."""
+    """With `{{ job_id }}`, `{{ run }}`, `{{ lane }}` to be filled in; None: as in the first lane that has one."""
     budget_tokens: int | None = None
     """Tokens that all attempts in the lane may use together; None: no limit."""
 
@@ -67,6 +67,15 @@ class RouterConfig(Struct, frozen=True, kw_only=True):
 
     lanes: tuple[LaneConfig, ...]
     policy: RoutingPolicy
+
+    def idempotency_key_for(self, job_id: str, run: str | None) -> str | None:
+        """The job's key by the first lane that gives one; None: jobs must bring idempotency themselves.
+
+        It goes along to lanes that give none. A job that published in one lane and lost its slot before it could say
+        so would otherwise publish again in the next.
+        """
+        keys = (lane.idempotency_key_for(job_id, run) for lane in self.lanes)
+        return next((key for key in keys if key is not None), None)
 
 
 def read_router_yml(
