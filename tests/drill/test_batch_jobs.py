@@ -44,6 +44,7 @@ def test_blank_lines_windows_line_ends_and_a_bom_are_no_jobs(tmp_path: Path) -> 
     path = tmp_path / "jobs"
     path.write_bytes(b'\xef\xbb\xbf{"job_id": 1}\r\n\r\n{"job_id": "b", "colour": "red"}')
     assert [job.job_id for job in read_jobs(path, "r")] == ["1", "b"]
+    assert [job.deadline_ms for job in read_jobs(path, "r", deadline_ms=7)] == [7, 7]
     assert read_jobs(tmp_path / "none", "r") == []
 
 
