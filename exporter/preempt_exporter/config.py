@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from preempt_exporter.durations import parse_duration_ms
-from preempt_exporter.errors import ConfigError, UnreadableInput, UsageError
+from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.ledger.records import MAX_EXACT_INTEGER, MAX_LANE_BYTES
 from preempt_exporter.settings import LaneSettings, TaskDefaults, TaskSettings, Thresholds
 from preempt_exporter.yaml_section import Section, read_section
@@ -275,7 +275,13 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
         for name, key in spelt.items():
             if name in settings:
                 _take(values, section, key, settings[name])
-    return values, tuple(_lane_entry(entry) for entry in root.sections("lanes"))
+    lanes: dict[str, Mapping[str, Any]] = {}
+    for entry in root.sections("lanes"):
+        lane = _lane_entry(entry)
+        if lane["name"] in lanes:
+            entry.fail("name", f"lane {lane['name']!r} is there twice")
+        lanes[lane["name"]] = lane
+    return values, tuple(lanes.values())
 
 
 def _take(values: dict[str, Any], section: Section, key: str, setting: Setting) -> None:
@@ -293,13 +299,14 @@ def _take(values: dict[str, Any], section: Section, key: str, setting: Setting) 
 def _lane_entry(entry: Section) -> Mapping[str, Any]:
     entry.refuse_unknown(_LANE_KEYS)
     if not entry.has("name"):
-        raise ConfigError("every entry of lanes needs a name", path=entry.path)
+        entry.fail_here("every entry of lanes needs a name")
     lane: dict[str, Any] = {}
-    try:
-        lane["name"] = _lane(entry.text("name") or "")
-        for key in _LANE_KEYS[1:]:
-            if entry.has(key):
-                lane[key] = _number(entry.text(key) or "")
-    except ValueError as error:
-        raise ConfigError(f"lanes: {error}", path=entry.path) from error
+    for key in _LANE_KEYS:
+        if not entry.has(key):
+            continue
+        parse: Callable[[str], Any] = _lane if key == "name" else _number
+        try:
+            lane[key] = parse(entry.text(key) or "")
+        except ValueError as error:
+            entry.fail(key, f"{key}: {error}")
     return lane

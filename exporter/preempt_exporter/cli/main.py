@@ -1,10 +1,12 @@
 """`preempt-exporter COMMAND`: finds the command, turns errors into one line on standard error and an exit status."""
 
+import errno
 import importlib
 import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import NoReturn, Protocol, cast
 
 from preempt_exporter import __version__
@@ -49,6 +51,8 @@ class OneLineParser(ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 its own negative answer, 2 usage or unreadable input."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without Unicode shows names as escapes
     try:
         return _dispatch(arguments)
     except PreemptExporterError as error:
@@ -58,8 +62,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_nothing_more()
         return 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            raise
+        _write_nothing_more()
+        print(f"{PROG}: standard output: {error.strerror}; what was printed is not complete", file=sys.stderr)
+        return 2
+
+
+def _write_nothing_more() -> None:
+    """Standard output takes no more: what is still in its buffer must not fail once again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(arguments: list[str]) -> int:

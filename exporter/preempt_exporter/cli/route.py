@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.config import add_setting_arguments, resolve
 from preempt_exporter.gate.switches import SwitchFile
+from preempt_exporter.printable import printable
 from preempt_exporter.router.job_request import JobRequest, job_from_json
 from preempt_exporter.router.router import Router
 from preempt_exporter.router.router_yml import LaneConfig, RouterConfig, read_router_yml
@@ -50,7 +51,7 @@ def run(args: Namespace) -> int:
     config = read_router_yml(args.config, os.environ, thresholds=resolve(args).thresholds())
     job, ignored = job_from_json(args.job)
     if ignored:
-        print(f"route: --job: ignored unknown fields: {', '.join(ignored)}", file=sys.stderr)
+        print(f"route: --job: ignored unknown fields: {printable(', '.join(ignored))}", file=sys.stderr)
     telemetry = Telemetry(read_batch(args.telemetry))
     router = Router(config)
     router.add_all(telemetry)
@@ -72,11 +73,11 @@ def run(args: Namespace) -> int:
     if args.json:
         print(json.dumps(answer))
         return 0
-    print(f"lane    {decision.lane or '-'}")
+    print(f"lane    {printable(decision.lane or '-')}")
     print(f"row     {decision.row}")
-    print(f"reason  {decision.reason}")
+    print(f"reason  {printable(decision.reason)}")
     if decision.avoid_host:
-        print(f"avoid   {decision.avoid_host}")
+        print(f"avoid   {printable(decision.avoid_host)}")
     return 0
 
 

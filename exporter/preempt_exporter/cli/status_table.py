@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from preempt_exporter.printable import printable
 from preempt_exporter.state.task_row import TaskRow
 
 SECOND_MS = 1_000
@@ -72,11 +73,6 @@ def print_rows(rows: Sequence[TaskRow], console: Console | None = None) -> None:
             style="yellow" if urgent and row.queue_age_ms is not None else None,
         )
     console.print(table)
-
-
-def printable(text: str) -> str:
-    """A name that cannot move the cursor or hide itself: what does not print shows as its escape."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _of_budget(row: TaskRow) -> str:
