@@ -1,4 +1,4 @@
-"""A process that reads as `serve` does, without the web: `python -m tests.pipeline.reading_process LEDGER STATE SCRAPE`.
+"""A process that reads as `serve` does, without the web: module, LEDGER, STATE, SCRAPE.
 
 It writes its scrape when told to stop, and its state every few milliseconds, so that a kill always falls near a write.
 """

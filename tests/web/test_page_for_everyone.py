@@ -10,7 +10,7 @@ from tests.web.running_server import FakeExposition, RunningServer, task
 ROWS = "#tasks-rows tr"
 
 
-@pytest.mark.parametrize("width", [320, 400, 720, 1280])
+@pytest.mark.parametrize("width", [320, 400, 800, 1280])
 def test_every_width_shows_everything_without_scrolling_the_page_sideways(
     page: Page, server: RunningServer, exposition: FakeExposition, width: int
 ) -> None:
@@ -159,9 +159,9 @@ def test_an_exporter_that_is_away_is_said_and_asked_ever_more_rarely(
     expect(page.locator("#freshness")).to_have_text("Not live")
     expect(page.locator("#trouble")).to_contain_text("What you see is old")
     expect(page.locator(ROWS).first).to_contain_text("task-0")
-    let_time_pass(page, steps=10, step_ms=60_000)
+    let_time_pass(page, steps=150, step_ms=4000)
     asked = sum("overview" in url for url in failed)
-    assert 3 <= asked <= 15
+    assert 3 <= asked <= 20
 
 
 def test_a_refusal_is_shown_in_the_servers_words(page: Page, server: RunningServer) -> None:

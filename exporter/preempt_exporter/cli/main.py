@@ -1,6 +1,5 @@
 """`preempt-exporter COMMAND`: finds the command, turns errors into one line on standard error and an exit status."""
 
-import errno
 import importlib
 import os
 import sys
@@ -16,6 +15,7 @@ PROG = "preempt-exporter"
 
 COMMANDS: dict[str, str] = {
     "serve": "tail ledgers and serve their metrics to Prometheus",
+    "export": "write the same metrics to a file for node_exporter's textfile collector",
     "status": "a row per task, least slack first, with what to do about it",
     "check": "lint ledgers: each bad line with file, line number and reason",
     "verify": "compare a running exporter's line counters with a cold read",
@@ -23,7 +23,8 @@ COMMANDS: dict[str, str] = {
     "drill": "labelled local drills: what happens to tasks, batches and shards when slots are lost",
     "report": "what rework costs in each lane, and whether a job's slack can bear it",
     "route": "which lane a job goes to, why, and which row of the decision table said so",
-    "rules": "check and test the alerting rules with promtool",
+    "rules": "check, test and render the alerting rules",
+    "doctor": "is it scraped, are the rules loaded, do thresholds agree, do routes match",
 }
 """Each command's one-line help; its module is `preempt_exporter.cli.<name>`."""
 
@@ -53,27 +54,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without Unicode shows names as escapes
+    command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     try:
-        return _dispatch(arguments)
+        status = _dispatch(arguments)
+        sys.stdout.flush()
+        return status
     except PreemptExporterError as error:
-        command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
         print(f"{PROG} {command}".rstrip() + f": {_one_line(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        _write_nothing_more()
+        _write_no_more()
         return 0
     except OSError as error:
-        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
-            raise
-        _write_nothing_more()
-        print(f"{PROG}: standard output: {error.strerror}; what was printed is not complete", file=sys.stderr)
+        print(f"{PROG} {command}".rstrip() + f": {_one_line(str(error))}; nothing more was done", file=sys.stderr)
+        _write_no_more()
         return 2
 
 
-def _write_nothing_more() -> None:
-    """Standard output takes no more: what is still in its buffer must not fail once again at the end."""
+def _write_no_more() -> None:
+    """Let the interpreter's last flush of standard output go nowhere, since it would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

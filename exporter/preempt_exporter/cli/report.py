@@ -81,9 +81,12 @@ def run(args: Namespace) -> int:
             print(printable(note), file=sys.stderr)
     else:
         console = Console(width=None if sys.stdout.isatty() else WIDTH_IN_A_PIPE, highlight=False)
-        console.print(table_of(rows))
-        for note in notes:
-            console.print(Text(printable(note)))
+        # Written here and not by rich, which makes an exit status of its own out of a reader that has gone.
+        with console.capture() as captured:
+            console.print(table_of(rows))
+            for note in notes:
+                console.print(Text(printable(note)))
+        sys.stdout.write(captured.get())
     if args.html:
         _write_page(args.html, page_of(rows, accumulators, notes=notes, model=args.model))
     return 1 if args.fail and any(row.verdict == "TOO TIGHT" for row in rows) else 0

@@ -2,12 +2,11 @@
 
 import json
 import sys
-import urllib.error
-import urllib.request
 from argparse import ArgumentParser, Namespace
 
 import msgspec
 
+from preempt_exporter.cli.exporter_client import fetch
 from preempt_exporter.cli.folding import fold_ledgers, ledgers_of
 from preempt_exporter.cli.status_table import print_rows
 from preempt_exporter.clock import SystemClock
@@ -15,8 +14,6 @@ from preempt_exporter.config import TASK_NAMES, add_setting_arguments, resolve
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.state.rates import LaneMeasurements
 from preempt_exporter.state.task_row import TaskRow, task_rows
-
-URL_TIMEOUT_S = 30
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -56,15 +53,8 @@ def _fold(args: Namespace) -> list[TaskRow]:
 
 
 def _ask(url: str) -> list[TaskRow]:
-    if not url.startswith(("http://", "https://")):
-        raise UsageError(f"--url: '{url}' does not begin with http:// or https://")
     address = url.rstrip("/") + "/api/v1/tasks"
     try:
-        with urllib.request.urlopen(address, timeout=URL_TIMEOUT_S) as answer:
-            return msgspec.json.decode(answer.read(), type=list[TaskRow])
-    except urllib.error.HTTPError as error:
-        raise UnreadableInput(address, f"status {error.code}: {error.read(300).decode(errors='replace')}") from error
-    except (OSError, ValueError) as error:
-        raise UnreadableInput(address, f"no answer: {getattr(error, 'reason', error)}") from error
+        return msgspec.json.decode(fetch(address), type=list[TaskRow])
     except msgspec.DecodeError as error:
         raise UnreadableInput(address, f"not an exporter's answer: {error}") from error

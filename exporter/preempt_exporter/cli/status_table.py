@@ -18,14 +18,14 @@ FITS = {True: "yes", False: "no", None: "unknown"}
 
 
 def duration_text(ms: int | None) -> str:
-    """Milliseconds in the two largest units that matter; `-` for None."""
+    """Milliseconds in the two largest units that matter, the rest cut off; `-` for None."""
     if ms is None:
         return "-"
     sign, rest = ("-", -ms) if ms < 0 else ("", ms)
     if rest < SECOND_MS:
         return f"{sign}{rest}ms"
     if rest < MINUTE_MS:
-        return f"{sign}{rest / SECOND_MS:.3g}s"
+        return f"{sign}{rest // 100 / 10:g}s"
     for unit, unit_name, smaller, smaller_name in (
         (DAY_MS, "d", HOUR_MS, "h"),
         (HOUR_MS, "h", MINUTE_MS, "m"),
@@ -40,7 +40,7 @@ def print_rows(rows: Sequence[TaskRow], console: Console | None = None) -> None:
     """One row per task; a pipe gets full width and no colour."""
     console = console or Console()
     if not console.is_terminal:
-        console = Console(width=max(200, console.width), no_color=True)
+        console = Console(file=console.file, width=max(200, console.width), no_color=True)
     if not rows:
         console.print("no tasks")
         return
@@ -72,7 +72,10 @@ def print_rows(rows: Sequence[TaskRow], console: Console | None = None) -> None:
             ),
             style="yellow" if urgent and row.queue_age_ms is not None else None,
         )
-    console.print(table)
+    # Written here and not by rich, which makes an exit status of its own out of a reader that has gone.
+    with console.capture() as captured:
+        console.print(table)
+    console.file.write(captured.get())
 
 
 def _of_budget(row: TaskRow) -> str:

@@ -18,6 +18,7 @@ from preempt_exporter.ledger.records import (
     Complete,
     Drain,
     Enqueue,
+    Heartbeat,
     Preempt,
     Record,
     Reject,
@@ -33,6 +34,8 @@ RUN_DEADLINE_MS = 30 * 60_000
 NEXT_WITHIN_MS = 5_000
 TOKENS_PER_TICK = 20
 CHECKPOINT_TOKENS = 100
+HEARTBEAT_TOKENS = 60
+"""Past the checkpoint, so that there is one sign of life between two checkpoints."""
 HOSTS_PER_LANE = 4
 
 
@@ -184,6 +187,11 @@ class LiveDrill:
                 Checkpoint(
                     **self._named(task), checkpoint_tokens=task.checkpoint_tokens, next_within_ms=NEXT_WITHIN_MS
                 ),
+            )
+        elif task.output_tokens - task.checkpoint_tokens == HEARTBEAT_TOKENS:
+            self._write(
+                "heartbeat",
+                Heartbeat(**self._named(task), output_tokens=task.output_tokens, next_within_ms=NEXT_WITHIN_MS),
             )
         if task.output_tokens >= task.target_tokens:
             self._tasks.remove(task)
