@@ -35,14 +35,14 @@ def duration_text(ms: int | None) -> str:
     raise AssertionError(rest)
 
 
-def print_rows(rows: Sequence[TaskRow], console: Console | None = None) -> None:
-    """One row per task; a pipe gets full width and no colour."""
-    console = console or Console()
-    if not console.is_terminal:
-        console = Console(width=max(200, console.width), no_color=True)
-    if not rows:
-        console.print("no tasks")
-        return
+def wide_console() -> Console:
+    """The terminal as it is; a pipe gets full width and no colour."""
+    console = Console()
+    return console if console.is_terminal else Console(width=max(200, console.width), no_color=True)
+
+
+def rows_table(rows: Sequence[TaskRow]) -> Table:
+    """One row per task."""
     with_run = any(row.run for row in rows)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("task", *(["run"] if with_run else []), "lane", "state", "action", "next action", "reason"):
@@ -71,7 +71,7 @@ def print_rows(rows: Sequence[TaskRow], console: Console | None = None) -> None:
             ),
             style="yellow" if urgent and row.queue_age_ms is not None else None,
         )
-    console.print(table)
+    return table
 
 
 def printable(text: str) -> str:
