@@ -6,6 +6,7 @@ Every setting is declared once, in `SETTINGS`: its flag `--section.name` is also
 
 import math
 import os
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from preempt_exporter.durations import parse_duration_ms
-from preempt_exporter.errors import ConfigError, UnreadableInput, UsageError
+from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.ledger.records import MAX_EXACT_INTEGER, MAX_LANE_BYTES
 from preempt_exporter.settings import LaneSettings, TaskDefaults, TaskSettings, Thresholds
 from preempt_exporter.yaml_section import Section, read_section
@@ -33,6 +34,10 @@ class Setting(Struct, frozen=True):
     repeatable: bool = False
 
 
+_WRITTEN_AS_NUMBER = re.compile(r"[0-9.]+(?:[eE][+-]?[0-9]+)?")
+"""Python also takes underscores, white space and digits of other scripts."""
+
+
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) > MAX_EXACT_INTEGER:
         raise ValueError(f"'{text}' is not a whole number of 0 or more")
@@ -41,7 +46,7 @@ def _count(text: str) -> int:
 
 def _number(text: str) -> float:
     try:
-        value = float(text)
+        value = float(text) if _WRITTEN_AS_NUMBER.fullmatch(text) else math.nan
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or value < 0:
@@ -161,7 +166,15 @@ TASK_NAMES = tuple(s.name for s in SETTINGS if s.name.partition(".")[0] in ("tas
 
 SERVE_NAMES = tuple(s.name for s in SETTINGS)
 
-_LANE_KEYS = ("name", "prefill_tokens_per_s", "price_in_per_million", "price_out_per_million")
+EXPORT_NAMES = tuple(name for name in SERVE_NAMES if not name.startswith("web."))
+"""What a command that reads like `serve` but listens nowhere can be told."""
+
+_LANE_KEYS: Mapping[str, Callable[[str], Any]] = {
+    "name": _lane,
+    "prefill_tokens_per_s": _number,
+    "price_in_per_million": _number,
+    "price_out_per_million": _number,
+}
 
 
 class Config(Struct, frozen=True):
@@ -271,7 +284,7 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
             continue
         section = root.section(section_name)
         spelt = {key.replace("_", "-"): key for key in section.names()}
-        section.refuse_unknown(tuple(key for name, key in spelt.items() if name in settings) or tuple(settings))
+        section.refuse_unknown((*settings, *(key for name, key in spelt.items() if name in settings)))
         for name, key in spelt.items():
             if name in settings:
                 _take(values, section, key, settings[name])
@@ -291,15 +304,14 @@ def _take(values: dict[str, Any], section: Section, key: str, setting: Setting) 
 
 
 def _lane_entry(entry: Section) -> Mapping[str, Any]:
-    entry.refuse_unknown(_LANE_KEYS)
+    entry.refuse_unknown(tuple(_LANE_KEYS))
     if not entry.has("name"):
-        raise ConfigError("every entry of lanes needs a name", path=entry.path)
+        entry.fail_here("every entry of lanes needs a name")
     lane: dict[str, Any] = {}
-    try:
-        lane["name"] = _lane(entry.text("name") or "")
-        for key in _LANE_KEYS[1:]:
-            if entry.has(key):
-                lane[key] = _number(entry.text(key) or "")
-    except ValueError as error:
-        raise ConfigError(f"lanes: {error}", path=entry.path) from error
+    for key, parse in _LANE_KEYS.items():
+        if entry.has(key):
+            try:
+                lane[key] = parse(entry.text(key) or "")
+            except ValueError as error:
+                entry.fail(key, f"{key}: {error}")
     return lane

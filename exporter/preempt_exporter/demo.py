@@ -52,17 +52,21 @@ def _show(folder: Path, seconds: float | None) -> int:
             subprocess.Popen(drill, stdout=subprocess.PIPE, start_new_session=True),
             subprocess.Popen(serve, stderr=log, start_new_session=True),
         ]
+        shown = False
         try:
-            if _wait_until_ready(url, processes, stop):
+            shown = _wait_until_ready(url, processes, stop)
+            if shown:
                 _say_where(url, ledger)
                 _tell(url, processes, stop, seconds)
         finally:
             summary = _stop(processes)
-        broke = [process.returncode for process in processes if process.returncode != 0]
+        # A process that was stopped before it could listen for signals has died of ours, which is no breakdown.
+        broke = [process.returncode for process in processes if process.returncode not in (0, -signal.SIGTERM)]
         print(f"\n{summary}" if summary else "", end="")
-    if broke:
+    if broke or not (shown or stop.is_set()):
         print((folder / "serve.log").read_text(errors="replace"), file=sys.stderr)
-        print(f"the demo broke down: exit status {broke[0]}", file=sys.stderr)
+        why = f"exit status {broke[0]}" if broke else f"the exporter was not ready within {START_PATIENCE_S:.0f} s"
+        print(f"the demo broke down: {why}", file=sys.stderr)
         return 1
     print("demo ended; nothing is left running")
     return 0
@@ -143,8 +147,9 @@ def _total(metrics: str, name: str, event: str = "") -> float:
 
 
 def _get(url: str) -> bytes | None:
+    past_no_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with past_no_proxy.open(url, timeout=5) as answer:
             return bytes(answer.read())
     except OSError:
         return None

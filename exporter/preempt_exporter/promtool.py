@@ -27,6 +27,9 @@ HOW_TO_GET_PROMTOOL = (
 SAFE_PROCESS_S = 300
 """No run of promtool takes longer than this unless it hangs."""
 
+PROMTOOL_FOUND_LINT = 3
+"""The exit status of `promtool check metrics` when it parsed the scrape and has something to say."""
+
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
@@ -96,6 +99,20 @@ def check_rules(promtool: str, paths: Sequence[Path]) -> Report:
     if counted == 0:
         return Report(0, (Problem(", ".join(map(str, paths)), "no rule in it: nothing was checked"),))
     return Report(counted, ())
+
+
+def check_metrics(promtool: str, scrape: bytes) -> tuple[Problem, ...]:
+    """What promtool's linter says of a scrape in text format 0.0.4: a problem per line, where is the metric's name.
+
+    A scrape without samples, or one that promtool cannot parse, is a problem too.
+    """
+    if not any(line and not line.startswith(b"#") for line in scrape.splitlines()):
+        return (Problem("scrape", "no sample in it: nothing was checked"),)
+    done = _run(promtool, ["check", "metrics"], given=scrape.decode())
+    said = _said(done).splitlines()
+    if done.returncode not in (0, PROMTOOL_FOUND_LINT):
+        return (Problem("promtool check metrics", " ".join(said)),)
+    return tuple(Problem(*line.split(" ", 1)) for line in said if " " in line)
 
 
 def matched_files(patterns: Iterable[str]) -> tuple[tuple[Path, ...], tuple[Problem, ...]]:
@@ -224,10 +241,15 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return document
 
 
-def _run(promtool: str, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _run(promtool: str, arguments: Sequence[str], given: str = "") -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            [promtool, *arguments], capture_output=True, text=True, timeout=SAFE_PROCESS_S, check=False
+            [promtool, *arguments],
+            input=given,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=SAFE_PROCESS_S,
+            check=False,
         )
     except OSError as error:
         raise ToolMissing(f"{promtool} cannot be run: {error.strerror}") from error

@@ -72,7 +72,7 @@ class ReferenceSpend:
             base, part = cases(shard)
             every = set(range(self.cases_per_shard))
             held.setdefault(base, set()).update(every if part is None else part)
-        return sorted(base for base, part in held.items() if part >= set(range(self.cases_per_shard)))
+        return sorted(base for base, part in held.items() if part == set(range(self.cases_per_shard)))
 
     def find(self, shard: str, number: int) -> Epoch | None:
         return next((epoch for epoch in self.epochs if (epoch.shard, epoch.number) == (shard, number)), None)

@@ -4,7 +4,9 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -146,6 +148,31 @@ def test_a_locked_postgresql_row_grants_nothing(new_postgres_url: Callable[[], s
         assert store.apply(GRANT).outcome == "GRANTED"
 
 
+def test_a_worker_that_is_stopped_in_mid_transaction_does_not_hold_its_run(new_postgres_url: Callable[[], str]) -> None:
+    """The server ends its transaction: nothing of it was kept, and others go on."""
+    url = new_postgres_url()
+    standing, woken = threading.Event(), threading.Event()
+
+    def stand_still() -> str:
+        standing.set()
+        woken.wait(30)
+        return "late"
+
+    with (
+        closing(PostgresSpendStore(url, ledger="l")) as other,
+        closing(PostgresSpendStore(url, ledger="l", standstill_timeout_ms=1000, line_id=stand_still)) as stopped,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        other.change_run(OpenRun(run="r"))
+        asked = pool.submit(stopped.apply, GRANT)
+        assert standing.wait(30)
+        assert other.apply(GRANT).outcome == "GRANTED"
+        woken.set()
+        with pytest.raises(StoreUnavailable):
+            asked.result(30)
+        assert other.run_summary("r").run.reserved_tokens == GRANT.tokens
+
+
 def test_a_postgresql_that_is_not_there_says_so(tmp_path: Path) -> None:
     """One clear error instead of a traceback."""
     with pytest.raises(StoreUnavailable, match="PostgreSQL"):
@@ -178,6 +205,12 @@ def test_a_url_that_names_no_store_is_a_usage_error(url: str) -> None:
     """Said by name, before anything is opened."""
     with pytest.raises(UsageError):
         open_store(url, ledger="l")
+
+
+def test_an_absolute_path_with_a_slash_too_few_is_told_from_a_relative_one(tmp_path: Path) -> None:
+    """`sqlite:///tmp/…` is relative, as everywhere; where it can only be meant otherwise, the message says how."""
+    with pytest.raises(UsageError, match=f"sqlite:///{tmp_path}/spend.db"):
+        open_store(f"sqlite://{tmp_path}/spend.db", ledger="l")
 
 
 def test_a_password_is_not_repeated_in_an_error() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from preempt_exporter.spend.run_changes import CloseRun, OpenRun, SwitchRun
+from preempt_exporter.spend.service import SpendService
 from tests.spend.spend_play import LEASE_MS, TOKENS, Play
 
 
@@ -72,6 +73,19 @@ def test_a_run_that_is_not_open_refuses_before_it_looks_at_the_budget(play: Play
     assert play.do(op, **epoch) == "RUN_STOPPED"
     play.service.change_run(OpenRun(run="r"))
     assert play.do(op, **epoch) == "OVER_BUDGET"
+
+
+def test_a_run_that_the_switch_file_stops_is_refused(play: Play) -> None:
+    """The switch file is asked before every grant, by the run's name; what was granted may still be committed."""
+    stopped: set[str] = set()
+    play.service = SpendService(play.store, play.sink, run_is_stopped=stopped.__contains__)
+    play.do("grant", shard="1")
+    stopped.add("r")
+    assert play.do("grant", shard="2") == "RUN_STOPPED"
+    assert play.do("reserve", 0, shard="2") == "RUN_STOPPED"
+    assert play.do("commit", 0, shard="1") == "COMMITTED"
+    stopped.clear()
+    assert play.do("grant", shard="2") == "GRANTED"
 
 
 def test_a_live_lease_is_named_before_a_stopped_run(play: Play) -> None:

@@ -5,18 +5,28 @@ import json
 from prometheus_client.parser import text_string_to_metric_families
 
 from preempt_exporter.ledger.decode import decode_chunk
-from preempt_exporter.metrics.families import FAMILIES
-from preempt_exporter.metrics.lane_samples import lane_samples
-from preempt_exporter.metrics.run_samples import run_samples
-from preempt_exporter.metrics.series_choice import SeriesChoice
-from preempt_exporter.metrics.task_samples import TaskSamples
-from preempt_exporter.metrics.text import framed
-from preempt_exporter.state.rates import LaneMeasurements
-from preempt_exporter.state.survey import survey
+from preempt_exporter.metrics.scrape import Scrape
+from preempt_exporter.metrics.self_samples import Reading
 from preempt_exporter.state.watched import Watched
 from tests.state.reference import Settings
 from tests.state.reference_reading import LedgerLine
 from tests.state.reference_scrape import Samples, sample
+
+CAUGHT_UP = Reading(
+    ready=True,
+    bytes_read=0,
+    files=2,
+    unreadable_files=0,
+    read_errors=0,
+    rotations=0,
+    truncations=0,
+    suspected_loss=0,
+    lag_bytes=0,
+    lag_s=0.0,
+    avail_bytes=None,
+    snapshot_ms=None,
+)
+"""Every ledger was read to its end; files are not what is tested here."""
 
 
 class RealExporter:
@@ -24,12 +34,9 @@ class RealExporter:
 
     def __init__(self, settings: Settings) -> None:
         """Start with nothing read."""
-        self.settings = settings
         self.watched = Watched(settings.task, settings.lane)
         self.bad_lines = 0
-        self._measurements = LaneMeasurements(settings.lane, settings.thresholds)
-        self._choice = SeriesChoice(settings.task.series_of_worst, settings.thresholds)
-        self._task_samples = TaskSamples()
+        self._scrape = Scrape(self.watched, settings.thresholds, "0")
 
     def read(self, lines: list[LedgerLine], *, together: bool = False) -> "RealExporter":
         """Decode and fold the lines, one chunk each, or as few chunks as ledgers and moments allow."""
@@ -50,16 +57,8 @@ class RealExporter:
         self.watched.fold(decoded.records, ledger, read_ms)
 
     def scrape_text(self, now_ms: int) -> str:
-        """The exposition text of every family that lines decide, at `now_ms`."""
-        figures = self.watched.figures
-        seen = survey(figures, self.settings.task, self.settings.thresholds, self._measurements, now_ms)
-        live, lingering = self._choice.choose(seen)
-        lines = {
-            **self._task_samples.samples(live, lingering, figures.lanes),
-            **lane_samples(figures, seen, self._measurements),
-            **run_samples(figures, seen),
-        }
-        return framed(FAMILIES, lines, openmetrics=False)
+        """The exposition text at `now_ms`."""
+        return self._scrape.text(CAUGHT_UP, now_ms, openmetrics=False)
 
     def scrape(self, now_ms: int) -> Samples:
         """The samples of that text, as the client library's own parser reads them."""

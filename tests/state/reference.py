@@ -11,7 +11,7 @@ from preempt_exporter.ledger.records import REJECT_REASONS
 from preempt_exporter.settings import HOUR_MS, LaneSettings, TaskSettings, Thresholds
 from tests.state.reference_attempts import AttemptLane, kept, p95, tell_attempts, wait_s
 from tests.state.reference_lives import LIVE_STATES, Life, TaskKey, TaskLine, tell_lives
-from tests.state.reference_reading import LedgerLine, Line, Reading, read
+from tests.state.reference_reading import Deviations, LedgerLine, Line, Reading, read
 from tests.state.reference_runs import Run, lines_of, refusals_of, tell_run
 
 DAY_MS = 24 * HOUR_MS
@@ -27,6 +27,7 @@ class Settings:
     task: TaskSettings = field(default_factory=lambda: TaskSettings(series_of_worst=None))
     lane: LaneSettings = field(default_factory=LaneSettings)
     thresholds: Thresholds = field(default_factory=Thresholds)
+    deviations: Deviations = frozenset()
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,10 @@ def tell(lines: list[LedgerLine], settings: Settings, now_ms: int) -> Figures:
     """What the contract says of these lines, read in this order, at `now_ms`."""
     reading = read(lines)
     fresh = reading.fresh
-    lives, told = tell_lives(fresh, settings.task, settings.lane.default)
+    lives, told = tell_lives(fresh, settings.task, settings.lane.default, settings.deviations)
     tasks = {key: tell_task(life, told, fresh, settings, now_ms) for key, life in lives.items()}
     runs = {
-        name: tell_run(name, lines_of(name, fresh), told, lives, now_ms, settings.task)
+        name: tell_run(name, lines_of(name, fresh), told, lives, now_ms, settings.task, settings.deviations)
         for name in {line.run for line in fresh}
         if name is not None and lines_of(name, fresh)
     }
@@ -100,7 +101,7 @@ def tell(lines: list[LedgerLine], settings: Settings, now_ms: int) -> Figures:
         reading=reading,
         tasks=tasks,
         lanes=tell_lanes(fresh, told, lives, tasks, settings, now_ms),
-        attempt_lanes=tell_attempts(fresh, now_ms, settings.lane, settings.thresholds),
+        attempt_lanes=tell_attempts(fresh, now_ms, settings.lane, settings.thresholds, settings.deviations),
         runs={name: run for name, run in runs.items() if now_ms <= run.leaves_ms},
         refusals=refusals_of(fresh),
     )
@@ -186,6 +187,8 @@ def restart_cost_of(
     prefill_per_s = settings.lane.prefill_tokens_per_s.get(lane)
     prefill_per_ms = decode_per_ms if prefill_per_s is None else prefill_per_s / 1000
     left = max(0, target - life.checkpoint_tokens())
+    if decode_per_ms is None and "a restart cost needs a decode rate though nothing is left" in settings.deviations:
+        return None
     cost_ms = wait_ms
     for tokens, rate_per_ms in ((prompt, prefill_per_ms), (left, decode_per_ms)):
         if tokens > 0:

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from preempt_exporter.settings import LaneSettings, Thresholds
-from tests.state.reference_reading import Line
+from tests.state.reference_reading import Deviations, Line
 
 WINDOW_ATTEMPTS = 10_000
 BUCKETS_S = (1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400)
@@ -102,11 +102,11 @@ def tokens_per_completed_job(attempts: list[Line]) -> float | None:
 
 
 def tell_attempts(
-    lines: list[Line], now_ms: int, lanes: LaneSettings, thresholds: Thresholds
+    lines: list[Line], now_ms: int, lanes: LaneSettings, thresholds: Thresholds, deviations: Deviations
 ) -> dict[str, AttemptLane]:
     """Every lane that an attempt line names."""
     told: dict[str, AttemptLane] = {}
-    completed: set[tuple[str, Job]] = set()
+    completed: set[tuple[str, str, Job]] = set()
     for line in lines:
         if line.event != "":
             continue
@@ -114,8 +114,9 @@ def tell_attempts(
         lane = told.setdefault(name, AttemptLane())
         outcome = line.get("outcome")
         lane.attempts[outcome if outcome in ("ok", "preempted") else "failed"] += 1
-        if outcome == "ok" and (name, job_of(line)) not in completed:
-            completed.add((name, job_of(line)))
+        within = line.ledger if "jobs are distinct within a ledger" in deviations else ""
+        if outcome == "ok" and (within, name, job_of(line)) not in completed:
+            completed.add((within, name, job_of(line)))
             lane.jobs_completed += 1
         lane.tokens["in"] += line.get("tokens_in") or 0
         lane.tokens["out"] += line.get("tokens_out") or 0

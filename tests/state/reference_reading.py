@@ -6,6 +6,9 @@ Written from the ledger's contract alone, as a second opinion on the exporter's 
 from dataclasses import dataclass, field
 from typing import Any
 
+Deviations = frozenset[str]
+"""Where to follow the exporter although the contract, as the reference reads it, says otherwise: `deviations.py`."""
+
 REMEMBERED_IDS = 100_000
 REMEMBERED_ATTEMPTS = 10_000
 
@@ -107,7 +110,7 @@ def understood(line: dict[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name in (*FIELDS_OF_EVERY_LINE, *known):
         value = line.get(name)
-        if value is None or (name == "lane" and value == ""):
+        if value is None or (name in ("lane", "host") and value == ""):
             continue
         if isinstance(value, float) and value.is_integer() and not name.endswith("_s"):
             value = int(value)

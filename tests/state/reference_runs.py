@@ -8,7 +8,7 @@ from preempt_exporter.ledger.records import REFUSAL_OPS, REFUSAL_REASONS
 from preempt_exporter.settings import HOUR_MS, TaskSettings
 from tests.state.reference_attempts import Job, job_of
 from tests.state.reference_lives import Life, TaskKey, TaskLine
-from tests.state.reference_reading import Line
+from tests.state.reference_reading import Deviations, Line
 
 PART = re.compile(r"(?P<shard>.+)/(?P<first>\d+)-(?P<last>\d+)", re.ASCII)
 
@@ -59,25 +59,44 @@ def reservations(lines: list[Line]) -> list[Reservation]:
 
 
 def whole_shards_accepted(lines: list[Line]) -> set[str]:
-    """The shards that stand accepted after these lines: whole, or by parts that cover each case once."""
+    """The shards that stand accepted after these lines: whole, or by parts that cover each case once.
+
+    Nothing but a compensation, of the shard or of a part of it, takes an acceptance back.
+    """
     accepted: dict[str, int] = {}
+    whole: set[str] = set()
     cases_per_shard: int | None = None
     for line in lines:
+        name = line.get("shard")
         if line.event == "run_open" and line.has("cases_per_shard"):
             cases_per_shard = line.get("cases_per_shard")
         elif line.event == "commit":
-            accepted[line.get("shard")] = line.get("epoch")
-        elif line.event == "compensate" and accepted.get(line.get("shard")) == line.get("epoch"):
-            del accepted[line.get("shard")]
-    whole = {name for name in accepted if not PART.fullmatch(name)}
-    cases: dict[str, list[int]] = {}
-    for name in accepted:
-        part = PART.fullmatch(name)
-        if part is not None:
-            cases.setdefault(part["shard"], []).extend(range(int(part["first"]), int(part["last"]) + 1))
-    if cases_per_shard:
-        whole |= {shard for shard, covered in cases.items() if sorted(covered) == list(range(cases_per_shard))}
+            accepted[name] = line.get("epoch")
+            if not cases_of(name):
+                whole.add(name)
+        elif line.event == "compensate" and accepted.get(name) == line.get("epoch"):
+            del accepted[name]
+            whole.discard(shard_of(name))
+        whole |= {shard for shard in map(shard_of, accepted) if covered(shard, accepted, cases_per_shard)}
     return whole
+
+
+def shard_of(name: str) -> str:
+    """The shard that a part is of; a name that gives no cases is the shard's own."""
+    part = PART.fullmatch(name)
+    return part["shard"] if part is not None and cases_of(name) else name
+
+
+def cases_of(name: str) -> range:
+    """The cases that a part's name gives (`3/30-49`); none for a whole shard."""
+    part = PART.fullmatch(name)
+    return range(int(part["first"]), int(part["last"]) + 1) if part is not None else range(0)
+
+
+def covered(shard: str, accepted: dict[str, int], cases_per_shard: int | None) -> bool:
+    """Whether the shard's accepted parts hold each of its cases once."""
+    cases = [case for name in accepted if shard_of(name) == shard for case in cases_of(name)]
+    return bool(cases_per_shard) and sorted(cases) == list(range(cases_per_shard or 0))
 
 
 def acceptances(lines: list[Line]) -> list[int]:
@@ -100,7 +119,13 @@ def jobs_done(lines: list[Line]) -> list[Line]:
 
 
 def tell_run(
-    name: str, lines: list[Line], told: list[TaskLine], lives: dict[TaskKey, Life], now_ms: int, task: TaskSettings
+    name: str,
+    lines: list[Line],
+    told: list[TaskLine],
+    lives: dict[TaskKey, Life],
+    now_ms: int,
+    task: TaskSettings,
+    deviations: Deviations,
 ) -> Run:
     """One run at `now_ms`, from the lines that name it."""
     opens = [line for line in lines if line.event == "run_open"]
@@ -119,6 +144,8 @@ def tell_run(
     run.reserved_tokens = sum(one.tokens for one in open_ones)
     run.leases_open = sum(now_ms < one.lease_expires_ms for one in open_ones)
     run.leases_overdue = len(open_ones) - run.leases_open
+    if "an expired lease is open until it is released" in deviations:
+        run.leases_open = len(open_ones)
     run.committed_tokens = sum(line.get("tokens") for line in lines if line.event == "commit")
     run.burned_tokens = sum(line.get("burned_tokens") or 0 for line in lines if line.event == "release")
     run.shards_accepted = len(acceptances(lines))
@@ -130,9 +157,10 @@ def tell_run(
         moments += [line.moment_ms for line in jobs_done(lines) if line.has("ts_ms")] + acceptances(lines)
         completed = run.tasks["complete"] + len(jobs_done(lines)) + len(whole_shards_accepted(lines))
         remaining = max(0, tasks - completed)
-        run.projected_slack_s = projected_slack_s(
-            run.deadline_ms, remaining, moments, min(line.moment_ms for line in lines), now_ms
-        )
+        first_ms = min(line.moment_ms for line in lines)
+        if "a run that is as old as now has a rate" in deviations:
+            first_ms = min(first_ms, now_ms - 1)
+        run.projected_slack_s = projected_slack_s(run.deadline_ms, remaining, moments, first_ms, now_ms)
     return run
 
 

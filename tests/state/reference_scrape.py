@@ -39,11 +39,12 @@ RUN_FAMILIES = (
     *("preempt_leases_overdue", "preempt_spend_committed_tokens_total", "preempt_spend_burned_tokens_total"),
     *("preempt_shards_accepted_total", "preempt_compensations_total", "preempt_spend_refusals_total"),
 )
-FAMILIES = frozenset((*TASK_FAMILIES, *LANE_FAMILIES, *ATTEMPT_FAMILIES, *RUN_FAMILIES))
+LINE_FAMILIES = ("preempt_ledger_duplicate_lines_total", "preempt_ledger_conflicting_lines_total")
+FAMILIES = frozenset((*TASK_FAMILIES, *LANE_FAMILIES, *ATTEMPT_FAMILIES, *RUN_FAMILIES, *LINE_FAMILIES))
 """Every sample name that the lines alone decide."""
 
 
-def sample(name: str, **labels: str | None) -> Sample:
+def sample(name: str, /, **labels: str | None) -> Sample:
     """A sample's name and labels, None and empty ones left out."""
     return (name, frozenset((label, value) for label, value in labels.items() if value))
 
@@ -62,6 +63,8 @@ def samples_of(figures: Figures) -> Samples:
     pairs = {(op, reason) for op in REFUSAL_OPS for reason in REFUSAL_REASONS} | set(figures.refusals)
     for op, reason in pairs:
         shown[sample("preempt_spend_refusals_total", op=op, reason=reason)] = figures.refusals[op, reason]
+    shown[sample("preempt_ledger_duplicate_lines_total")] = figures.reading.duplicates
+    shown[sample("preempt_ledger_conflicting_lines_total")] = figures.reading.conflicting
     return shown
 
 

@@ -1,5 +1,6 @@
 """A model of what must be read exactly once, against the real tail on a real file system."""
 
+import gzip
 import os
 import shutil
 import tempfile
@@ -29,6 +30,7 @@ class WritesAndRotations(RuleBasedStateMachine):
         self.expected: list[bytes] = []
         self.half = b""
         self.number = 0
+        self.packed = 0
 
     def teardown(self) -> None:
         try:
@@ -168,10 +170,39 @@ class WritesAndRotations(RuleBasedStateMachine):
 
     @rule()
     def delete_the_oldest(self) -> None:
-        rotated = sorted(self.folder.glob("l.jsonl.*"), key=lambda path: int(path.suffix[1:]))
+        rotated = sorted(self.folder.glob("l.jsonl.[0-9]"), key=lambda path: int(path.suffix[1:]))
         if rotated:
             self.read_all()
             rotated[-1].unlink()
+
+    @rule(late=st.integers(0, 3), seen=st.booleans(), down=st.booleans())
+    def rotate_and_compress(self, late: int, seen: bool, down: bool) -> None:
+        """Renamed, given its last lines by a writer that still holds it, and packed, with the reader up or down."""
+        self.end_half_line()
+        if not self.live.exists() or not self.live.stat().st_size:
+            return
+        self.read_all()
+        held = self.folder / "held"
+        self.live.rename(held)
+        lines = [self.line(60) for _ in range(late)]
+        with held.open("ab") as file:
+            file.write(b"".join(lines))
+        self.expected += lines
+        if seen:
+            self.reader.poll()
+
+        def pack() -> None:
+            packed = self.folder / "packing"
+            packed.write_bytes(gzip.compress(held.read_bytes()))
+            packed.rename(self.folder / f"l.jsonl.{1000 - self.packed}.gz")
+            self.packed += 1
+            held.unlink()
+
+        if down:
+            self.reader.restart(pack)
+            self.reader.poll()
+        else:
+            pack()
 
     @rule()
     def settles(self) -> None:
@@ -184,8 +215,8 @@ class WritesAndRotations(RuleBasedStateMachine):
 
 
 WritesAndRotations.TestCase.settings = settings(
-    max_examples=60,
-    stateful_step_count=25,
+    max_examples=int(os.environ.get("MODEL_EXAMPLES", "150")),
+    stateful_step_count=35,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,

@@ -57,3 +57,14 @@ def test_an_unknown_host_is_a_usage_error() -> None:
     """A name that does not resolve is told as such."""
     with pytest.raises(UsageError, match="unknown host"):
         listen.bind(("no-such-host.invalid:0",))
+
+
+def test_answers_are_not_held_back_to_fill_packets() -> None:
+    """An accepted client's socket says that it is TCP, without which asyncio leaves 40 ms of delay in every answer."""
+    [listening] = listen.bind(("127.0.0.1:0",))
+    with listening:
+        listening.setblocking(True)
+        with socket.create_connection(listening.getsockname(), timeout=5):
+            accepted, _ = listening.accept()
+            with accepted:
+                assert accepted.proto == socket.IPPROTO_TCP

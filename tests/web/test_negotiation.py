@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from preempt_exporter.web.negotiation import accepts_gzip, prefers_openmetrics
 
@@ -90,3 +92,10 @@ def test_gzip_is_used_only_where_it_is_accepted_and_no_worse_than_plain(
 ) -> None:
     """`gzip;q=0` and silence mean plain, `*` includes gzip, a dearer identity wins."""
     assert accepts_gzip(accept_encoding) is gzip
+
+
+@given(st.text(alphabet='aqgzip*/;=,."0159 -\t', max_size=60) | st.text(max_size=60))
+def test_no_header_is_too_strange(header: str) -> None:
+    """Whatever a client sends, it gets one of two formats, plain or compressed."""
+    assert prefers_openmetrics(header) in (True, False)
+    assert accepts_gzip(header) in (True, False)

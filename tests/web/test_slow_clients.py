@@ -49,6 +49,8 @@ def server_of(
 
         def connect() -> socket.socket:
             plain = socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_S)
+            # As Go's clients, Prometheus among them, do.
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return context.wrap_socket(plain, server_hostname="localhost") if context else plain
 
         yield server, exposition, connect

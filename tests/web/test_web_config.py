@@ -100,7 +100,9 @@ def test_a_client_certificate_is_required_and_verified(tmp_path: Path, authority
         known = trusting(authority)
         known.load_cert_chain(tmp_path / "good.crt", tmp_path / "good.key")
         assert https(server, known).status_code == 200
-        assert https(server, known, "/api/v1/tasks").status_code == 200
+        elsewhere = {"Host": "queue.example", "X-Forwarded-For": "203.0.113.9"}
+        page = httpx.get(f"https://localhost:{server.port}/", verify=known, headers=elsewhere)
+        assert page.status_code == 200, "a verified certificate is a login"
         stranger = trusting(authority)
         with pytest.raises(httpx.HTTPError):
             https(server, stranger)
@@ -118,6 +120,9 @@ def test_a_client_certificate_may_be_left_out_where_it_is_only_verified_if_given
     optional = tls + "  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: ca.crt\n"
     with running(FakeExposition(), settings(tmp_path, optional)) as server:
         assert https(server, trusting(authority)).status_code == 200
+        elsewhere = {"Host": "queue.example"}
+        page = httpx.get(f"https://localhost:{server.port}/", verify=trusting(authority), headers=elsewhere)
+        assert page.status_code == 403, "an optional certificate is no login"
         wrong = trusting(authority)
         wrong.load_cert_chain(tmp_path / "bad.crt", tmp_path / "bad.key")
         with pytest.raises(httpx.HTTPError):

@@ -14,6 +14,7 @@ PROG = "preempt-exporter"
 
 COMMANDS: dict[str, str] = {
     "serve": "tail ledgers and serve their metrics to Prometheus",
+    "export": "write the same metrics to a file for node_exporter's textfile collector",
     "status": "a row per task, least slack first, with what to do about it",
     "check": "lint ledgers: each bad line with file, line number and reason",
     "verify": "compare a running exporter's line counters with a cold read",
@@ -24,7 +25,8 @@ COMMANDS: dict[str, str] = {
     "drill": "labelled local drills: what happens to tasks, batches and shards when slots are lost",
     "report": "what rework costs in each lane, and whether a job's slack can bear it",
     "route": "which lane a job goes to, why, and which row of the decision table said so",
-    "rules": "check and test the alerting rules with promtool",
+    "rules": "check, test and render the alerting rules",
+    "doctor": "is it scraped, are the rules loaded, do thresholds agree, do routes match",
 }
 """Each command's one-line help; its module is `preempt_exporter.cli.<name>`."""
 
@@ -52,17 +54,28 @@ class OneLineParser(ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 its own negative answer, 2 usage or unreadable input."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     try:
-        return _dispatch(arguments)
+        status = _dispatch(arguments)
+        sys.stdout.flush()
+        return status
     except PreemptExporterError as error:
-        command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
         print(f"{PROG} {command}".rstrip() + f": {_one_line(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return 0
+    except OSError as error:
+        print(f"{PROG} {command}".rstrip() + f": {_one_line(str(error))}; nothing more was done", file=sys.stderr)
+        _write_no_more()
+        return 2
+
+
+def _write_no_more() -> None:
+    """Let the interpreter's last flush of standard output go nowhere, since it would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(arguments: list[str]) -> int:

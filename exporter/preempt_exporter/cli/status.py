@@ -7,8 +7,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
 import msgspec
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.live import Live
+from rich.table import Table
 
 from preempt_exporter.cli.folding import ledgers_of
 from preempt_exporter.cli.status_explain import explanation
@@ -21,7 +22,7 @@ from preempt_exporter.cli.status_source import (
     folded_rows,
     refuse_contradictions,
 )
-from preempt_exporter.cli.status_table import rows_table, wide_console
+from preempt_exporter.cli.status_table import print_table, rows_table
 from preempt_exporter.clock import Clock, SystemClock
 from preempt_exporter.config import TASK_NAMES, Config, add_setting_arguments, resolve
 from preempt_exporter.durations import parse_duration_ms
@@ -73,7 +74,7 @@ def run(args: Namespace) -> int:
         json.dump(msgspec.to_builtins(_shown(args, rows, config)), sys.stdout, indent=2, ensure_ascii=True)
         print()
     else:
-        wide_console().print(_table(args, rows, config))
+        print_table(_table(args, rows, config))
     return 0
 
 
@@ -81,7 +82,7 @@ def _shown(args: Namespace, rows: list[TaskRow], config: Config) -> Sequence[msg
     return pairs_of(rows, config.thresholds()) if args.pairs else rows
 
 
-def _table(args: Namespace, rows: list[TaskRow], config: Config) -> RenderableType:
+def _table(args: Namespace, rows: list[TaskRow], config: Config) -> Table | str:
     if args.pairs:
         pairs = pairs_of(rows, config.thresholds())
         return pairs_table(pairs) if pairs else "no live tasks"
@@ -104,7 +105,7 @@ def _show_live(args: Namespace, config: Config, clock: Clock) -> None:
     console, stop = Console(), threading.Event()
     try:
         if not console.is_terminal:
-            wide_console().print(_table(args, source.rows(clock.now_ms()), config))
+            print_table(_table(args, source.rows(clock.now_ms()), config))
             return
         with stopping_at_signals(stop), Live(console=console, auto_refresh=False, screen=True) as live:
             while not stop.is_set():

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from preempt_exporter.cli.status_table import duration_text, printable
+from preempt_exporter.cli.printable import printable
+from preempt_exporter.cli.status_table import duration_text
 from preempt_exporter.decide.admission import (
     TaskEvidence,
     admission_verdict,

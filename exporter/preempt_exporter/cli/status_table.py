@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from preempt_exporter.cli.printable import printable
 from preempt_exporter.state.task_row import TaskRow
 
 SECOND_MS = 1_000
@@ -17,14 +18,14 @@ FITS = {True: "yes", False: "no", None: "unknown"}
 
 
 def duration_text(ms: int | None) -> str:
-    """Milliseconds in the two largest units that matter; `-` for None."""
+    """Milliseconds in the two largest units that matter, the rest cut off; `-` for None."""
     if ms is None:
         return "-"
     sign, rest = ("-", -ms) if ms < 0 else ("", ms)
     if rest < SECOND_MS:
         return f"{sign}{rest}ms"
     if rest < MINUTE_MS:
-        return f"{sign}{rest / SECOND_MS:.3g}s"
+        return f"{sign}{rest // 100 / 10:g}s"
     for unit, unit_name, smaller, smaller_name in (
         (DAY_MS, "d", HOUR_MS, "h"),
         (HOUR_MS, "h", MINUTE_MS, "m"),
@@ -35,10 +36,20 @@ def duration_text(ms: int | None) -> str:
     raise AssertionError(rest)
 
 
-def wide_console() -> Console:
-    """The terminal as it is; a pipe gets full width and no colour."""
-    console = Console()
-    return console if console.is_terminal else Console(width=max(200, console.width), no_color=True)
+def print_rows(rows: Sequence[TaskRow], console: Console | None = None) -> None:
+    """One row per task, or that there is none."""
+    print_table(rows_table(rows) if rows else "no tasks", console)
+
+
+def print_table(table: Table | str, console: Console | None = None) -> None:
+    """Whole and once; a pipe gets full width and no colour."""
+    console = console or Console()
+    if not console.is_terminal:
+        console = Console(file=console.file, width=max(200, console.width), no_color=True)
+    # Written here and not by rich, which makes an exit status of its own out of a reader that has gone.
+    with console.capture() as captured:
+        console.print(table)
+    console.file.write(captured.get())
 
 
 def rows_table(rows: Sequence[TaskRow]) -> Table:
@@ -72,11 +83,6 @@ def rows_table(rows: Sequence[TaskRow]) -> Table:
             style="yellow" if urgent and row.queue_age_ms is not None else None,
         )
     return table
-
-
-def printable(text: str) -> str:
-    """A name that cannot move the cursor or hide itself: what does not print shows as its escape."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _of_budget(row: TaskRow) -> str:

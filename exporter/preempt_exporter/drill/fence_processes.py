@@ -30,7 +30,6 @@ POLL_S = 0.01
 LONGEST_LIFE_S = 0.02
 """A worker that will be killed lives up to so long after it reported for work."""
 INPUT_DIGEST = "sha256:input"
-REFUSED_ZOMBIE = frozenset({"STALE_EPOCH", "LEASE_EXPIRED"})
 
 
 class FenceProcesses:
@@ -83,16 +82,20 @@ class FenceProcesses:
         with ExitStack() as started:
             asleep: list[RunningWorker] = []
             fate = self._fate(preemptions)
-            granted = self._obtain(shard, None, fate)
-            while granted is not None:
-                worker = started.enter_context(self._start(granted, fate))
-                preempted = self._bring_about(worker, fate)
-                preemptions -= preempted
-                if preempted and fate is Fate.IS_STOPPED:
-                    asleep.append(worker)
+            attempt = self._obtain(shard, None, fate)
+            while attempt is not None:
+                worker = started.enter_context(RunningWorker(attempt))
+                if fate is Fate.FINISHES:
+                    worker.ended(PATIENCE_S)
+                    worker.end()
+                else:
+                    preemptions -= 1
+                    if self._take_the_slot(worker, fate):
+                        asleep.append(worker)
                 fate = self._fate(preemptions)
-                granted = None if self._accepted(shard) else self._obtain(shard, granted, fate)
-                if granted is None or self._randomness.random() < 0.5:
+                accepted = self._service.shard_accepted(self._run, shard)
+                attempt = None if accepted else self._obtain(shard, attempt.granted, fate)
+                if attempt is None or self._randomness.random() < 0.5:
                     for zombie in asleep:
                         self._resurrect(zombie)
                     asleep.clear()
@@ -102,7 +105,7 @@ class FenceProcesses:
             return Fate.FINISHES
         return Fate.IS_STOPPED if self._randomness.random() < 0.3 else Fate.IS_KILLED
 
-    def _obtain(self, shard: str, last: Outcome | None, fate: Fate) -> Outcome | None:
+    def _obtain(self, shard: str, last: Outcome | None, fate: Fate) -> Assignment | None:
         """The shard's next epoch; None when the budget does not hold it or it cannot be had in time.
 
         A driver that knows that a worker is dead numbers the next epoch itself; one that does not waits for the lease.
@@ -120,9 +123,10 @@ class FenceProcesses:
             request = numbered(grant, last.epoch + 1)
         give_up_at_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < give_up_at_s:
+            asked_at_s = self._clock.monotonic_s()
             granted = self._service.apply(request)
             if not granted.refused:
-                return granted
+                return self._assignment(granted, asked_at_s, fate)
             reserved_tokens = self._service.run_summary(self._run).run.reserved_tokens
             if granted.outcome == "OVER_BUDGET" and reserved_tokens == 0:
                 return None
@@ -130,46 +134,40 @@ class FenceProcesses:
         self._held = False
         return None
 
-    def _start(self, granted: Outcome, fate: Fate) -> RunningWorker:
-        return RunningWorker(
-            Assignment(
-                store_url=self._store_url,
-                ledger=self._ledger,
-                granted=granted,
-                lease_ms=_lease_ms(fate),
-                input_digest=INPUT_DIGEST,
-                asked_at_s=self._clock.monotonic_s(),
-                cases=self._terms.cases,
-                tokens_per_case=self._terms.tokens_per_case,
-                fate=fate,
-            )
+    def _assignment(self, granted: Outcome, asked_at_s: float, fate: Fate) -> Assignment:
+        return Assignment(
+            store_url=self._store_url,
+            ledger=self._ledger,
+            granted=granted,
+            lease_ms=_lease_ms(fate),
+            input_digest=INPUT_DIGEST,
+            asked_at_s=asked_at_s,
+            cases=self._terms.cases,
+            tokens_per_case=self._terms.tokens_per_case,
+            fate=fate,
         )
 
-    def _bring_about(self, worker: RunningWorker, fate: Fate) -> bool:
-        """Let the worker's fate happen; whether it was preempted."""
-        if fate is Fate.FINISHES:
-            self._held = worker.ended(PATIENCE_S) and self._held
-            return False
-        if fate is Fate.IS_KILLED:
-            worker.heard(self._randomness.uniform(0, LONGEST_LIFE_S))
-            worker.signal(signal.SIGKILL)
-        else:
-            self._held = worker.heard(PATIENCE_S) == "ready" and self._held
+    def _take_the_slot(self, worker: RunningWorker, fate: Fate) -> bool:
+        """Preempt the worker; whether it only sleeps."""
+        sleeps = fate is Fate.IS_STOPPED and worker.heard(PATIENCE_S) == "ready"
+        if sleeps:
             worker.signal(signal.SIGSTOP)
+        else:
+            worker.heard(self._randomness.uniform(0, LONGEST_LIFE_S))
+            worker.end()
         with self._counting:
             self._preemptions += 1
             self._on_preemption(self._preemptions)
-        return True
+        return sleeps
 
     def _resurrect(self, zombie: RunningWorker) -> None:
         """It goes on as if nothing had happened, and commits: a commit that is taken breaks the drill."""
         zombie.say("go")
         zombie.signal(signal.SIGCONT)
-        self._held = zombie.heard(PATIENCE_S) in REFUSED_ZOMBIE and self._held
+        if zombie.heard(PATIENCE_S) == "COMMITTED":
+            self._held = False
         zombie.ended(PATIENCE_S)
-
-    def _accepted(self, shard: str) -> bool:
-        return self._service.shard_accepted(self._run, shard)
+        zombie.end()
 
 
 def _lease_ms(fate: Fate) -> int:

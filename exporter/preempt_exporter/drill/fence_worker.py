@@ -78,6 +78,14 @@ class RunningWorker:
         self._process.join(patience_s)
         return self._process.exitcode is not None
 
+    def end(self) -> None:
+        """End it, whatever state it is in: SIGKILL also ends what is stopped. Nothing is asked of it after that."""
+        if not self._pipe.closed:
+            self.signal(signal.SIGKILL)
+            self._process.join()
+            self._process.close()
+            self._pipe.close()
+
     def __enter__(self) -> Self:
         """The running worker."""
         return self
@@ -85,11 +93,8 @@ class RunningWorker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it: SIGKILL also ends what is stopped."""
-        self.signal(signal.SIGKILL)
-        self._process.join()
-        self._process.close()
-        self._pipe.close()
+        """End it."""
+        self.end()
 
 
 def work(assignment: Assignment, driver: Connection) -> None:

@@ -20,6 +20,8 @@ from preempt_exporter.ledger.sink import LedgerSink
 
 TOKENS_PER_TICK = 20
 CHECKPOINT_TOKENS = 100
+HEARTBEAT_TOKENS = 60
+"""Past the checkpoint, so that there is one sign of life between two checkpoints."""
 DEADLINES_TICKS = (80, 240, 720)
 NEXT_WITHIN_TICKS = 20
 PROMPT_TOKENS = (100, 400, 800)
@@ -159,21 +161,32 @@ class LiveDrill:
 
     def _work(self, lane: _Lane, work: Work) -> None:
         work.output_tokens = min(work.target_tokens, work.output_tokens + TOKENS_PER_TICK)
-        if work.output_tokens - work.checkpoint_tokens >= CHECKPOINT_TOKENS:
-            within_ms = NEXT_WITHIN_TICKS * self._tick_ms
-            saved = self._gate.checkpoint(
-                self._key(work), checkpoint_tokens=work.output_tokens, next_within_ms=within_ms
-            )
-            if saved.outcome == "refused":
-                lane.running.remove(work)  # somebody declared it lost or failed it: this worker has no slot any more
-                return
-            work.checkpoint_tokens = work.output_tokens
-            self._count("checkpoint")
+        if not self._report(work):
+            lane.running.remove(work)  # somebody declared it lost or failed it: this worker has no slot any more
+            return
         if work.output_tokens >= work.target_tokens:
             lane.running.remove(work)
             if self._gate.complete(self._key(work), output_tokens=work.output_tokens).outcome == "recorded":
                 self._count("complete")
                 self._sink.append(self._attempt(lane, work, "ok"))
+
+    def _report(self, work: Work) -> bool:
+        """Checkpoint or heartbeat where one is due; False: the gate says that the slot is lost."""
+        key, within_ms = self._key(work), NEXT_WITHIN_TICKS * self._tick_ms
+        since_checkpoint = work.output_tokens - work.checkpoint_tokens
+        if since_checkpoint >= CHECKPOINT_TOKENS:
+            answer = self._gate.checkpoint(key, checkpoint_tokens=work.output_tokens, next_within_ms=within_ms)
+            event = "checkpoint"
+            work.checkpoint_tokens = work.output_tokens
+        elif since_checkpoint == HEARTBEAT_TOKENS:
+            answer = self._gate.heartbeat(key, output_tokens=work.output_tokens, next_within_ms=within_ms)
+            event = "heartbeat"
+        else:
+            return True
+        if answer.outcome == "refused":
+            return False
+        self._count(event)
+        return True
 
     def _preempt(self, lane: _Lane, work: Work) -> None:
         lane.running.remove(work)

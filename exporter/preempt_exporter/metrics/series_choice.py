@@ -23,32 +23,43 @@ class SeriesChoice:
         """Live tasks and lingering lives to show, in the order of the survey.
 
         Of `worst:N`: live tasks past a threshold, then ended ones that beat one, then the live ones with the least
-        slack. A task without a threshold passed that is shown already keeps its place while it ranks among the
-        first N and a tenth more.
+        slack, then other ended ones. What competes for the last places is steadied: see `_steadied`.
         """
         if self._worst is None:
             return survey.live, survey.lingering
         if self._worst == 0:
             return [], []
         if len(survey.live) + len(survey.lingering) <= self._worst:
-            self._shown = {_name(task.life) for task in survey.live}
+            self._shown = {_name(task.life) for task in survey.live} | {_name(life) for life in survey.lingering}
             return survey.live, survey.lingering
-        chosen = self._chosen_identities(survey, self._worst)
+        self._shown = chosen = self._chosen_names(survey, self._worst)
         live = [task for task in survey.live if _name(task.life) in chosen]
-        self._shown = {_name(task.life) for task in live}
         return live, [life for life in survey.lingering if _name(life) in chosen]
 
-    def _chosen_identities(self, survey: Survey, limit: int) -> set[Name]:
+    def _chosen_names(self, survey: Survey, limit: int) -> set[Name]:
         past = sorted((task for task in survey.live if task.past), key=_slack)
-        ended_past = [life for life in survey.lingering if self._beat_a_threshold(life)]
         calm = sorted((task for task in survey.live if not task.past), key=_slack)
-        first = [_name(task.life) for task in past] + [_name(life) for life in ended_past]
-        room = max(0, limit - len(first))
-        near = [_name(task.life) for task in calm[: room + limit // 10]]
-        kept = [name for name in near if name in self._shown][:room]
+        beaten = [life for life in survey.lingering if self._beat_a_threshold(life)]
+        first = [*(_name(task.life) for task in past), *map(_name, beaten)]
+        chosen = set(self._steadied(first, limit))
+        chosen.update(self._steadied([_name(task.life) for task in calm], limit - len(chosen)))
+        rest = [name for life in survey.lingering if (name := _name(life)) not in chosen]
+        chosen.update(rest[: limit - len(chosen)])
+        return chosen
+
+    def _steadied(self, ranked: list[Name], places: int) -> list[Name]:
+        """Who of `ranked`, the worst first, gets one of `places`.
+
+        All but the last tenth of the places (one at least) go by rank alone, so that the worst are always there. The
+        last tenth goes to who is shown already and ranks at most a tenth too low, then by rank.
+        """
+        if len(ranked) <= places:
+            return ranked
+        band = -(-places // 10)
+        sure, near = ranked[: places - band], ranked[places - band : places + band]
+        kept = [name for name in near if name in self._shown]
         fresh = [name for name in near if name not in self._shown]
-        rest = [_name(life) for life in survey.lingering if not self._beat_a_threshold(life)]
-        return set((first + kept + fresh + rest)[:limit])
+        return sure + (kept + fresh)[:band]
 
     def _beat_a_threshold(self, life: Life) -> bool:
         over, under = exact_ratio(self._thresholds.restart_frac)

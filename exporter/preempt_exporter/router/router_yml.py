@@ -95,7 +95,7 @@ def read_router_yml(
         lane = _lane(entry)
         if any(lane.name == other.name for other in lanes):
             entry.fail("name", f"lane {lane.name!r} is there twice")
-        lanes.append(_with_environment(lane, environment) if lane.name == FREE_LANE else lane)
+        lanes.append(with_free_lane_limits(lane, environment))
     return RouterConfig(lanes=tuple(lanes), policy=_policy(router, thresholds))
 
 
@@ -168,7 +168,13 @@ def _whole(section: Section, key: str, *, least: int) -> int | None:
     return int(text)
 
 
-def _with_environment(lane: LaneConfig, environment: Mapping[str, str]) -> LaneConfig:
+def with_free_lane_limits(lane: LaneConfig, environment: Mapping[str, str]) -> LaneConfig:
+    """The lane under `FREE_LANE_MAX_ATTEMPTS` and `FREE_LANE_BUDGET_TOKENS`, or their defaults, if it is `free`.
+
+    Raises `UsageError` for a variable that is no number.
+    """
+    if lane.name != FREE_LANE:
+        return lane
     attempts = _whole_variable(environment, "FREE_LANE_MAX_ATTEMPTS", least=1)
     tokens = _whole_variable(environment, "FREE_LANE_BUDGET_TOKENS", least=0)
     if attempts is None:

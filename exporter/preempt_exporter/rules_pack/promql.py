@@ -147,7 +147,7 @@ class Parenthesis(Node, frozen=True):
 
 def parse(expression: str) -> Node:
     """The tree of an expression. Raises `PromqlError`."""
-    reader = _Reader(list(_tokens(expression)), len(expression))
+    reader = _Reader(list(tokens(expression)), len(expression))
     node = reader.expression(1)
     if reader.peek() is not None:
         raise PromqlError(f"unexpected {reader.peek()!r}", reader.place())
@@ -177,7 +177,8 @@ def selectors(node: Node) -> list[Selector]:
     return [found for found in walk(node) if isinstance(found, Selector)]
 
 
-def _tokens(expression: str) -> Iterator[Token]:
+def tokens(expression: str) -> Iterator[Token]:
+    """The words of an expression, without white space and comments. Raises `PromqlError`."""
     at = 0
     while at < len(expression):
         found = _TOKEN.match(expression, at)

@@ -50,6 +50,8 @@ def _sqlite_path(url: str) -> tuple[Path, dict[str, str]]:
     for name, value in settings.items():
         if value not in _SQLITE_SETTINGS.get(name, ()):
             raise UsageError(f"store {url!r}: of parameters only mode=ro|rwc and synchronous=full|off are known")
+    if not Path(path).parent.is_dir() and Path("/", path).parent.is_dir():
+        raise UsageError(f"store {url!r}: {path} is a relative path; for an absolute one write sqlite:////{path}")
     return Path(path), settings
 
 

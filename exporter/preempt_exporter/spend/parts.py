@@ -53,10 +53,10 @@ def read_shard_name(shard: str) -> ShardName:
 
 
 def cover_the_shard(parts: Iterable[Cases], cases_per_shard: int) -> bool:
-    """Whether the parts hold each of the cases 0 to `cases_per_shard` - 1."""
+    """Whether the parts hold each of the cases 0 to `cases_per_shard` - 1 once, and no other."""
     next_case = 0
     for part in sorted(parts, key=lambda part: part.first):
-        if part.first > next_case:
+        if part.first != next_case:
             return False
-        next_case = max(next_case, part.last + 1)
-    return next_case >= cases_per_shard > 0
+        next_case = part.last + 1
+    return next_case == cases_per_shard > 0

@@ -21,12 +21,16 @@ MAX_CONNECTIONS = 16
 """How many transactions of one process run at once; the rest wait for their turn."""
 CONNECT_TIMEOUT_S = 10
 LOCK_TIMEOUT_MS = 10_000
+STANDSTILL_TIMEOUT_MS = 10_000
 
 _ADVISORY_CLASS = 0x7072_6565
 """Keeps our advisory locks apart from other programs' in the same database."""
 _SCHEMA_KEY = 0
 _OUTBOX = """CREATE TABLE spend_outbox (
     sequence BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, ledger TEXT NOT NULL, line TEXT NOT NULL)"""
+# Read committed, whatever the server's default: what is read after the run's lock must be newer than the lock.
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _NOW_MS = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
@@ -40,17 +44,23 @@ class PostgresSpendStore(SqlSpendStore):
         ledger: str,
         clock: Clock | None = None,
         lock_timeout_ms: int = LOCK_TIMEOUT_MS,
+        standstill_timeout_ms: int = STANDSTILL_TIMEOUT_MS,
         line_id: Callable[[], str] = new_line_id,
     ) -> None:
         """Open the store at `url` (any libpq connection string), its tables made if they are not there.
 
         Leases are judged by the database's clock; `clock` replaces it in drills and tests. `lock_timeout_ms` is how
-        long to wait for another transaction. Raises `StoreUnavailable`.
+        long to wait for another transaction, `standstill_timeout_ms` how long one of ours may stand still before the
+        server ends it. Raises `StoreUnavailable`.
         """
         super().__init__(ledger=ledger, line_id=line_id)
         self._conninfo = _patient(url)
         self._clock = clock
-        self._lock_timeout_ms = lock_timeout_ms
+        self._timeouts_ms = {
+            "lock_timeout": lock_timeout_ms,
+            # A worker that is stopped in the middle of a transaction must not hold its run for ever.
+            "idle_in_transaction_session_timeout": standstill_timeout_ms,
+        }
         self._idle: list[psycopg.Connection] = []
         self._idle_lock = threading.Lock()
         self._turns = threading.BoundedSemaphore(MAX_CONNECTIONS)
@@ -60,14 +70,15 @@ class PostgresSpendStore(SqlSpendStore):
     def _connect(self) -> psycopg.Connection:
         connection = psycopg.connect(self._conninfo, autocommit=True)
         try:
-            connection.execute("SELECT set_config('lock_timeout', %s, false)", [f"{self._lock_timeout_ms}ms"])
+            for setting, limit_ms in self._timeouts_ms.items():
+                connection.execute("SELECT set_config(%s, %s, false)", [setting, f"{limit_ms}ms"])
         except BaseException:
             connection.close()
             raise
         return connection
 
     def _make_schema(self) -> None:
-        with self._transaction("BEGIN") as connection:
+        with self._transaction(_WRITE) as connection:
             if not self._has_schema(connection):
                 connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", [_ADVISORY_CLASS, _SCHEMA_KEY])
                 if not self._has_schema(connection):
@@ -85,17 +96,17 @@ class PostgresSpendStore(SqlSpendStore):
 
     @contextmanager
     def _changing(self) -> Iterator[Rows]:
-        with self._rows("BEGIN", lock_rows=True) as rows:
+        with self._rows(_WRITE, lock_rows=True) as rows:
             yield rows
 
     @contextmanager
     def _reading(self) -> Iterator[Rows]:
-        with self._rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", lock_rows=False) as rows:
+        with self._rows(_READ, lock_rows=False) as rows:
             yield rows
 
     @contextmanager
     def _appending(self) -> Iterator[Rows]:
-        with self._as_unavailable(), self._transaction("BEGIN") as connection:
+        with self._as_unavailable(), self._transaction(_WRITE) as connection:
             connection.execute("SET LOCAL synchronous_commit = off")
             connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_ADVISORY_CLASS, self._ledger])
             yield Rows(cast(Cursor, connection), placeholder="%s", lock_rows=True)

@@ -17,6 +17,10 @@ from preempt_exporter.spend.sql_store import SqlSpendStore, new_line_id
 from preempt_exporter.spend.statements import SCHEMA, SCHEMA_VERSION, Rows
 
 BUSY_TIMEOUT_MS = 10_000
+_TRY_MS = 3
+"""SQLite itself waits ever longer between its tries, 100 ms in the end: of many workers most would sleep. Ask anew."""
+_READ = "BEGIN"
+_WRITE = "BEGIN IMMEDIATE"
 _OUTBOX = """CREATE TABLE spend_outbox (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT, ledger TEXT NOT NULL, line TEXT NOT NULL)"""
 
@@ -43,6 +47,7 @@ class SqliteSpendStore(SqlSpendStore):
         super().__init__(ledger=ledger, line_id=line_id)
         self._path = path
         self._clock = clock
+        self._tries = max(1, busy_timeout_ms // _TRY_MS)
         self._one_at_a_time = threading.Lock()
         with self._as_unavailable():
             self._durable = self._connect(busy_timeout_ms, "FULL" if survives_power_cut else "OFF", read_only)
@@ -51,6 +56,8 @@ class SqliteSpendStore(SqlSpendStore):
             if not read_only:
                 self._make_schema()
             self._check_schema()
+            for connection in (self._durable, self._quick):
+                connection.execute(f"PRAGMA busy_timeout = {_TRY_MS}")
             self._identity = self._file_identity()
 
     def _connect(self, busy_timeout_ms: int, synchronous: str, read_only: bool) -> sqlite3.Connection:
@@ -67,7 +74,8 @@ class SqliteSpendStore(SqlSpendStore):
         return connection
 
     def _make_schema(self) -> None:
-        with self._transaction(self._durable, "BEGIN IMMEDIATE") as connection:
+        with self._transaction(self._durable) as connection:
+            connection.execute(_WRITE)
             if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'spend_schema'").fetchone() is None:
                 for statement in (_OUTBOX, *SCHEMA):
                     connection.execute(statement)
@@ -81,17 +89,17 @@ class SqliteSpendStore(SqlSpendStore):
 
     @contextmanager
     def _changing(self) -> Iterator[Rows]:
-        with self._rows(self._durable, "BEGIN IMMEDIATE") as rows:
+        with self._rows(self._durable, _WRITE) as rows:
             yield rows
 
     @contextmanager
     def _reading(self) -> Iterator[Rows]:
-        with self._rows(self._durable, "BEGIN") as rows:
+        with self._rows(self._durable, _READ) as rows:
             yield rows
 
     @contextmanager
     def _appending(self) -> Iterator[Rows]:
-        with self._rows(self._quick, "BEGIN IMMEDIATE") as rows:
+        with self._rows(self._quick, _WRITE) as rows:
             yield rows
 
     def _now_ms(self, rows: Rows) -> int:
@@ -99,16 +107,25 @@ class SqliteSpendStore(SqlSpendStore):
 
     @contextmanager
     def _rows(self, connection: sqlite3.Connection, begin: str) -> Iterator[Rows]:
-        with self._as_unavailable(), self._one_at_a_time, self._transaction(connection, begin):
+        with self._as_unavailable(), self._one_at_a_time, self._transaction(connection):
+            self._begin(connection, begin)
             if self._file_identity() != self._identity:
                 raise StoreUnavailable(
                     f"spend store {self._path} was moved or replaced while it was open; start again with the right file"
                 )
             yield Rows(connection, placeholder="?", lock_rows=False)
 
+    def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
+        for tries_left in reversed(range(self._tries)):
+            try:
+                connection.execute(begin)
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or not tries_left:
+                    raise
+
     @contextmanager
-    def _transaction(self, connection: sqlite3.Connection, begin: str) -> Iterator[sqlite3.Connection]:
-        connection.execute(begin)
+    def _transaction(self, connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         try:
             yield connection
             connection.execute("COMMIT")

@@ -1,5 +1,7 @@
 """Attempt lines: counters, histograms and the window of a lane (ledger.md 2)."""
 
+from msgspec.structs import replace
+
 from preempt_exporter.ledger.records import Attempt
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.lane import remember_loss
@@ -26,8 +28,8 @@ def fold_attempt(figures: Figures, memory: LedgerMemory, attempt: Attempt, now_m
     lane.interventions += attempt.interventions
     lane.wait.observe(max(0.0, attempt.start_s - attempt.enqueue_s))
     lane.run.observe(max(0.0, attempt.end_s - attempt.start_s))
-    lane.record_attempt(attempt)
     moment_ms = None if attempt.ts_ms is None else min(attempt.ts_ms, now_ms)
+    lane.record_attempt(attempt if moment_ms == attempt.ts_ms else replace(attempt, ts_ms=moment_ms))
     if attempt.outcome == "preempted" and attempt.host and moment_ms is not None:
         remember_loss(lane.host_losses(attempt.host).attempts_ms, moment_ms)
     completes = attempt.outcome == "ok"

@@ -78,11 +78,16 @@ class Figures(Struct):
         return lane
 
     def run(self, name: str | None, now_ms: int) -> Run:
-        """The run of that name, begun if it is new; None holds the lives of no run."""
+        """The run of that name, begun if it is new; None holds the lives of no run.
+
+        A run that is really called `other` shares that label value, as a lane does: two sums under one name would be
+        the same series twice.
+        """
         run = self.runs.get(name)
         if run is None:
             labelled = (
                 name is not None
+                and name != OTHER
                 and sum(other.labelled and not other.has_left(now_ms) for other in self.runs.values()) < MAX_LIVE_RUNS
             )
             run = self.runs[name] = Run(name=name, labelled=labelled)

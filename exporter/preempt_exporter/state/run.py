@@ -2,6 +2,7 @@
 
 from msgspec import Struct, field
 
+from preempt_exporter.ledger.records import MAX_EXACT_INTEGER
 from preempt_exporter.state.life import ENDED_STATES, Life
 from preempt_exporter.state.shards import MAX_SHARDS_PER_RUN, AcceptedShards
 
@@ -37,7 +38,8 @@ class Run(Struct, kw_only=True):
     lives: dict[str, Life] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ENDED_STATES, 0))
     """How many tasks' newest life ended so, whether it is still kept or not."""
-    first_ms: int | None = None
+    first_ms: int = MAX_EXACT_INTEGER
+    """The earliest line's moment; before the first line, later than any."""
     last_ms: int = 0
     opened_ms: int | None = None
     deadline_at_ms: int | None = None
@@ -64,8 +66,7 @@ class Run(Struct, kw_only=True):
 
     def touch(self, moment_ms: int) -> None:
         """A line of the run was read."""
-        if self.first_ms is None:
-            self.first_ms = moment_ms
+        self.first_ms = min(self.first_ms, moment_ms)
         self.last_ms = max(self.last_ms, moment_ms)
 
     def record_completion(self, moment_ms: int) -> None:
@@ -91,7 +92,7 @@ class Run(Struct, kw_only=True):
         if remaining == 0:
             return to_deadline_s
         recent_ms = [moment for moment in self.completions_ms if now_ms - HOUR_MS < moment <= now_ms]
-        if not recent_ms or self.first_ms is None:
+        if not recent_ms:
             return None
         since_ms = max(now_ms - HOUR_MS, self.first_ms)
         if len(recent_ms) >= MAX_COMPLETIONS:

@@ -1,6 +1,7 @@
 """Accepted shards of a run: whole ones, and ones whose accepted parts cover every case once (ledger.md 4)."""
 
 import re
+from collections.abc import Iterable
 
 from msgspec import Struct, field
 
@@ -19,49 +20,51 @@ def part_of(shard: str) -> tuple[str, int, int] | None:
 
 
 class AcceptedShards(Struct):
-    """Which shards and parts are accepted now."""
+    """Which shards and parts are accepted now, and by which epoch (None: by parts that cover the whole)."""
 
-    whole: set[str] = field(default_factory=set)
-    parts: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+    whole: dict[str, int | None] = field(default_factory=dict)
+    parts: dict[str, dict[tuple[int, int], int]] = field(default_factory=dict)
 
-    def accept(self, shard: str, cases_per_shard: int | None) -> int:
+    def accept(self, shard: str, epoch: int, cases_per_shard: int | None) -> int:
         """A commit of `shard` was seen; how many whole shards it made accepted (0 or 1)."""
         part = part_of(shard)
         if part is None:
-            return self._accept_whole(shard)
+            return self._accept_whole(shard, epoch)
         whole, first, last = part
         if len(self.parts) < MAX_SHARDS_PER_RUN or whole in self.parts:
-            self.parts.setdefault(whole, set()).add((first, last))
+            self.parts.setdefault(whole, {})[first, last] = epoch
         return self._accept_if_covered(whole, cases_per_shard)
 
     def accept_covered(self, cases_per_shard: int | None) -> int:
         """The run's `cases_per_shard` became known or changed; how many whole shards that made accepted."""
         return sum(self._accept_if_covered(whole, cases_per_shard) for whole in self.parts)
 
-    def take_back(self, shard: str) -> None:
-        """A `compensate` of `shard` was seen: it is accepted no longer, nor is the whole that it is part of."""
+    def take_back(self, shard: str, epoch: int) -> None:
+        """A `compensate` was seen: what that epoch brought is accepted no longer, nor the whole that it is part of."""
         part = part_of(shard)
         if part is None:
-            self.whole.discard(shard)
+            if self.whole.get(shard) == epoch:
+                del self.whole[shard]
             return
         whole, first, last = part
-        self.parts.get(whole, set()).discard((first, last))
-        self.whole.discard(whole)
+        parts = self.parts.get(whole, {})
+        if parts.get((first, last)) == epoch:
+            del parts[first, last]
+            self.whole.pop(whole, None)
 
     def _accept_if_covered(self, whole: str, cases_per_shard: int | None) -> int:
-        if cases_per_shard is None or not _covers_each_once(self.parts.get(whole, set()), cases_per_shard):
+        if cases_per_shard is None or not _covers_each_once(self.parts.get(whole, {}), cases_per_shard):
             return 0
-        return self._accept_whole(whole)
+        return self._accept_whole(whole, None)
 
-    def _accept_whole(self, shard: str) -> int:
-        if shard in self.whole:
-            return 0
-        if len(self.whole) < MAX_SHARDS_PER_RUN:
-            self.whole.add(shard)
-        return 1
+    def _accept_whole(self, shard: str, epoch: int | None) -> int:
+        is_new = shard not in self.whole
+        if not is_new or len(self.whole) < MAX_SHARDS_PER_RUN:
+            self.whole[shard] = epoch
+        return int(is_new)
 
 
-def _covers_each_once(parts: set[tuple[int, int]], cases: int) -> bool:
+def _covers_each_once(parts: Iterable[tuple[int, int]], cases: int) -> bool:
     """Whether the closed ranges hold each of the cases 0 to `cases` - 1 exactly once."""
     next_case = 0
     for first, last in sorted(parts):

@@ -37,7 +37,7 @@ def fold_spend(figures: Figures, event: SpendEvent, moment_ms: int, now_ms: int)
             op = event.op if event.op in REFUSAL_OPS else OTHER
             figures.refusals[op][event.reason if event.reason in REFUSAL_REASONS else OTHER] += 1
         case Compensate():
-            run.accepted.take_back(event.shard)
+            run.accepted.take_back(event.shard, event.epoch)
             for counters in figures.counters_of(run):
                 counters.compensations += 1
         case _:
@@ -54,7 +54,7 @@ def _commit(figures: Figures, run: Run, event: Commit, moment_ms: int) -> None:
     run.settle_lease(event.shard, event.epoch)
     for counters in figures.counters_of(run):
         counters.committed_tokens += event.tokens
-    for _ in range(run.accepted.accept(event.shard, run.cases_per_shard)):
+    for _ in range(run.accepted.accept(event.shard, event.epoch, run.cases_per_shard)):
         _count_accepted(figures, run, moment_ms)
 
 

@@ -22,6 +22,8 @@ class FilePosition(Struct, kw_only=True):
     trail: Trail
     skipping: bool = False
     """The offset lies inside an over-long line."""
+    unjudged: bool = False
+    """Bytes after the offset may repeat another file: that is to be seen before they are read."""
     finished: bool = False
     """Read to its end and quiet since."""
     rotated_here: bool = False

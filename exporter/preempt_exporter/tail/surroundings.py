@@ -31,9 +31,15 @@ class Surroundings:
         self.notices: list[Notice] = []
         self.owners: dict[Key, object] = {}
         self.link_targets: set[str] = set()
+        self._turn = 0
         self._open_file = open_file
         self._max_open_files = max_open_files
         self._open: OrderedDict[Track, None] = OrderedDict()
+
+    def next_turn(self) -> int:
+        """A number higher than any before."""
+        self._turn += 1
+        return self._turn
 
     def now_s(self) -> float:
         """Monotonic seconds."""
@@ -57,9 +63,12 @@ class Surroundings:
         self.say(Notice("warning", path, message))
 
     def opened(self, track: Track) -> PlainSource | PackedSource:
-        """The track's source, opened if need be. `OSError`; `FileMoved` when the name leads elsewhere by now."""
+        """The track's source, opened if need be. `OSError`; `FileMoved` when the name leads nowhere or elsewhere."""
         if track.source is None:
-            source = PlainSource(self._open_file(track.path))
+            try:
+                source = PlainSource(self._open_file(track.path))
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise FileMoved from error
             found = source.stat()
             if (found.st_dev, found.st_ino) != track.key:
                 source.close()

@@ -42,7 +42,11 @@ class Track:
         self.skipping = False
         self.stage = Stage.UNJUDGED
         self.rotated_here = False
-        self.proven_new = False
+        self.turn = 0
+        """Grows with every file found: which of two contents is the later one."""
+        self.found_s = now_s
+        self.empty_s: float | None = None
+        """When the live file was seen empty: what it holds since was written after that."""
         self.source: PlainSource | PackedSource | None = None
         self.size = 0
         self.seen = 0
@@ -52,7 +56,11 @@ class Track:
         self.dirty = True
         self.unverified = False
         self.known_bytes = 0
+        self.rechecked = False
+        """Whether it was looked at once more after its last change: times of one tick hide a rewrite of equal size."""
         self.copies_live = False
+        self.superseded = False
+        """Another file goes on with its content: nothing is owed if it vanishes."""
         self.unreadable: str | None = None
         self.retry_s = 0.0
         self.start_size: int | None = None
@@ -66,10 +74,11 @@ class Track:
         track.skipping = position.skipping
         track.seen = track.size = position.trail.offset
         track.rotated_here = position.rotated_here
-        track.stage = Stage.FINISHED if position.finished else Stage.READING
         track.unverified = True
-        if not position.trail.offset:
-            track.stage = Stage.UNJUDGED
+        if position.finished:
+            track.stage = Stage.FINISHED
+        elif not position.unjudged and position.trail.offset:
+            track.stage = Stage.READING
         return track
 
     def position(self) -> FilePosition:
@@ -82,7 +91,8 @@ class Track:
             seat=self.seat,
             trail=self.trail,
             skipping=self.skipping,
-            finished=self.stage is Stage.FINISHED,
+            unjudged=self.stage in (Stage.UNJUDGED, Stage.WAITING) or self.may_be_a_copy(),
+            finished=self.stage is Stage.FINISHED or self.superseded,
             rotated_here=self.rotated_here,
         )
 
@@ -96,14 +106,23 @@ class Track:
         self.size = found.st_size
         self.changed_s = now_s
         self.dirty = True
+        self.rechecked = False
         if self.size > self.seen and self.unread_since_s is None:
             self.unread_since_s = now_s
         if self.size == 0 and self.seat == "live" and not self.trail.offset:
-            self.proven_new = True
+            self.empty_s = now_s
         if self.stage is Stage.FINISHED:
             self.stage = Stage.READING
-        if self.stage is Stage.READING and self.seat == "rotated" and not self.rotated_here:
+            if not self.trail.offset:
+                # It ended empty: nothing says that it is still the same file and no copy that got its inode.
+                self.rotated_here = False
+                self.empty_s = None
+        if self.stage is Stage.READING and self.may_be_a_copy():
             self.stage = Stage.UNJUDGED
+
+    def may_be_a_copy(self) -> bool:
+        """Whether new bytes in it may be those of another file: it never was the live one."""
+        return self.seat == "rotated" and not self.rotated_here
 
     def quiet_for_s(self, now_s: float) -> float:
         """Seconds since the file was last seen to change."""
@@ -115,7 +134,8 @@ class Track:
             return now_s >= self.retry_s
         if self.dirty:
             return True
-        timed = self.stage is Stage.WAITING or (self.seat != "live" and self.stage is not Stage.FINISHED)
+        recheck = self.stage is Stage.READING and not self.rechecked
+        timed = recheck or self.stage is Stage.WAITING or (self.seat != "live" and self.stage is not Stage.FINISHED)
         return timed and self.quiet_for_s(now_s) >= quiet_s
 
     def is_hot(self, now_s: float) -> bool:
@@ -145,14 +165,14 @@ class Track:
         if self.seen >= self.size:
             self.unread_since_s = None
 
-    def start_over(self) -> None:
+    def start_over(self, now_s: float) -> None:
         """Forget what was read: the file holds something else now."""
         self.trail = Trail()
         self.skipping = False
         self.seen = self.known_bytes = 0
         self.copies_live = self.unverified = False
         self.stage = Stage.UNJUDGED
-        self.proven_new = self.size == 0 and self.seat == "live"
+        self.empty_s = now_s if self.size == 0 and self.seat == "live" else None
         self.rotated_here = False
         self.dirty = True
 

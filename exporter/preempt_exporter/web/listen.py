@@ -64,7 +64,8 @@ def _bind_one(address: str) -> socket.socket:
 
 
 def _listen(address: str, family: int, place: tuple[object, ...], *, both_families: bool) -> socket.socket:
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio turns Nagle's delay off only for sockets that say they are TCP, and accepted ones inherit it from this.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

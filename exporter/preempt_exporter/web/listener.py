@@ -74,6 +74,17 @@ class Listener:
         self._loops[-1].cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
 
+    def welcome(self, client: socket.socket) -> None:
+        """Take over a connected socket: from here on it is closed by us, whatever happens."""
+        protocol = HttpProtocol(
+            self._config, self._state, refuses=self._refuses, on_lost=lambda: self._visits.discard(visit)
+        )
+        self._accepted += 1
+        visit = Visit(protocol, number=self._accepted, now_s=self._clock.monotonic_s())
+        self._visits.add(visit)
+        visit.arrival = asyncio.create_task(self._shake_hands(protocol, client))
+        visit.arrival.add_done_callback(lambda arrival: self._arrived(visit, client, arrival))
+
     async def _accept_from(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
@@ -87,19 +98,9 @@ class Listener:
                 continue
             if len(self._visits) >= self._most_connections:
                 self._make_room()
-            self._welcome(client)
+            self.welcome(client)
             # A full backlog is accepted without ever waiting: let the requests have their turn.
             await asyncio.sleep(0)
-
-    def _welcome(self, client: socket.socket) -> None:
-        protocol = HttpProtocol(
-            self._config, self._state, refuses=self._refuses, on_lost=lambda: self._visits.discard(visit)
-        )
-        self._accepted += 1
-        visit = Visit(protocol, number=self._accepted, now_s=self._clock.monotonic_s())
-        self._visits.add(visit)
-        visit.arrival = asyncio.create_task(self._shake_hands(protocol, client))
-        visit.arrival.add_done_callback(lambda arrival: self._arrived(visit, client, arrival))
 
     async def _shake_hands(self, protocol: HttpProtocol, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ class _Glance(Struct, gc=False):
     lane: str = ""
     state: str = ""
     next_action: str = "none"
-    deadline_slack_ms: int | None = None
+    deadline_slack_ms: float | None = None
     fits_one_more_preemption: bool | None = None
 
 

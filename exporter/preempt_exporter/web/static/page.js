@@ -285,6 +285,8 @@ let asking = null;
 
 async function ask() {
   clearTimeout(timer);
+  // Nobody looks: the page asks again when it is seen.
+  if (document.hidden) return;
   asking?.abort();
   const mine = (asking = new AbortController());
   const begun = performance.now();
@@ -307,7 +309,7 @@ async function ask() {
     say(byId("trouble"), `What you see is old: ${visible(error.message)}. Asking again in ${span(pause)}.`);
     byId("trouble").hidden = false;
   }
-  if (asking === mine && !document.hidden) timer = setTimeout(ask, pause);
+  if (asking === mine) timer = setTimeout(ask, pause);
 }
 
 let settling = 0;
@@ -326,8 +328,5 @@ byId("find").addEventListener("input", () => {
   view.scrollTop = 0;
   askSoon();
 });
-document.addEventListener("visibilitychange", () => {
-  clearTimeout(timer);
-  if (!document.hidden) ask();
-});
+document.addEventListener("visibilitychange", ask);
 ask();

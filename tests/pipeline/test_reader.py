@@ -1,0 +1,284 @@
+"""The reader, a step at a time: the self families alone until caught up, what a snapshot keeps, what is logged."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
+from prometheus_client.parser import text_string_to_metric_families as text_families
+
+from preempt_exporter.clock import FixedClock
+from preempt_exporter.ledger.bad_line import BadLine
+from preempt_exporter.metrics.families import LEDGER_FAMILIES, SELF_FAMILIES
+from preempt_exporter.pipeline import reader as reader_module
+from preempt_exporter.pipeline.exposition import WatchedExposition
+from preempt_exporter.pipeline.line_errors import LineErrorLog
+from preempt_exporter.pipeline.reader import Reader
+from preempt_exporter.pipeline.snapshot import SnapshotKeeper
+from preempt_exporter.settings import LaneSettings, TaskSettings, Thresholds
+from preempt_exporter.state.watched import Watched
+from preempt_exporter.tail.follow import Tail
+from preempt_exporter.tail.watch import Watch
+from tests.metrics.scraping import GOLDEN, Samples, samples_of, unique
+
+T0_MS = 1_795_956_000_000
+
+
+class Stepped:
+    """An exporter without threads or a port: `step` is one look at the files."""
+
+    def __init__(self, ledger: Path, clock: FixedClock, state: Path | None = None) -> None:
+        self.clock = clock
+        self.snapshots = SnapshotKeeper(state, clock) if state else None
+        kept = self.snapshots.load() if self.snapshots else None
+        watched = Watched(TaskSettings(series_of_worst=None), LaneSettings(), kept.figures if kept else None)
+        tail = Tail([str(ledger)], clock=clock, positions=kept.positions if kept else None)
+        counts = kept.tail_counts if kept else None
+        self.reader = Reader(tail, Watch(clock=clock, mode="poll"), watched, self.snapshots, clock, counts)
+        self.exposition = WatchedExposition(self.reader, Thresholds(), "1.2.3", clock)
+
+    def scrape(self) -> Samples:
+        """What `/metrics` says now, the platform's families left out."""
+        text = self.exposition.render(openmetrics=False).decode()
+        samples = unique(samples_of(text_families(text)))
+        return Samples({series: value for series, value in samples.items() if series[0].startswith(OURS)})
+
+    def step(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.reader.step()
+
+    def end(self) -> None:
+        """What `run` does once it is told to stop."""
+        stop = threading.Event()
+        stop.set()
+        self.reader.run(stop)
+        if self.snapshots:
+            self.snapshots.close()
+
+
+OURS = ("preempt", "queue_age", "deadline", "restart", "checkpoint", "task_")
+SELF = {family.name for family in SELF_FAMILIES}
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Stepped]]:
+    made: list[Stepped] = []
+
+    def make(ledger: Path, clock: FixedClock | None = None, state: Path | None = None) -> Stepped:
+        made.append(Stepped(ledger, clock or FixedClock(T0_MS), state))
+        return made[-1]
+
+    yield make
+    for stepped in made:
+        stepped.end()
+
+
+def heartbeats(count: int, padding: str = "") -> str:
+    lines = ({"event": "heartbeat", "task_id": f"t{index}", "ts_ms": T0_MS, "note": padding} for index in range(count))
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+MORE_THAN_ONE_READ = "x" * 60_000
+"""Twenty such lines take several reads, however little is asked for at a time."""
+
+
+def test_only_the_self_families_until_caught_up(
+    start: Callable[..., Stepped], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the ledger is read piece by piece nothing of its content shows, then all of it at once."""
+    monkeypatch.setattr(reader_module, "READ_BYTES", 1)
+    ledger = tmp_path / "l.jsonl"
+    ledger.write_text(heartbeats(20, MORE_THAN_ONE_READ))
+    stepped = start(ledger)
+    seen = []
+    while not stepped.exposition.ready():
+        scraped = stepped.scrape()
+        assert scraped.names() <= SELF
+        assert scraped.value("preempt_exporter_ready") == 0
+        seen.append(scraped.value("preempt_ledger_lines_total"))
+        assert len(seen) < 100
+        stepped.step()
+    assert len(set(seen)) > 2, "it was caught half way"
+    assert seen[0] == 0
+    scraped = stepped.scrape()
+    assert scraped.value("preempt_exporter_ready") == 1
+    assert scraped.value("preempt_events_total", lane="default", event="heartbeat") == 20
+    assert len(scraped.labels_of("queue_age_ms")) == 20
+    assert {family.name for family in LEDGER_FAMILIES} & scraped.names()
+
+
+def test_what_grows_meanwhile_does_not_hold_it_up(
+    start: Callable[..., Stepped], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Caught up means the size at the start: a ledger that grows faster than it is read is served all the same."""
+    monkeypatch.setattr(reader_module, "READ_BYTES", 1)
+    ledger = tmp_path / "l.jsonl"
+    ledger.write_text(heartbeats(20, MORE_THAN_ONE_READ))
+    stepped = start(ledger)
+    steps = 0
+    while not stepped.exposition.ready():
+        with ledger.open("a") as file:
+            file.write(heartbeats(10, MORE_THAN_ONE_READ))
+        stepped.step()
+        steps += 1
+        assert steps < 100
+    assert stepped.scrape().value("preempt_ledger_lag_bytes") != 0
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("*.jsonl")))
+def test_a_restart_changes_nothing(start: Callable[..., Stepped], tmp_path: Path, name: str) -> None:
+    """Everything that lines can leave behind survives the state file: the next process serves the very same figures."""
+    ledger, state = tmp_path / "l.jsonl", tmp_path / "state"
+    ledger.write_bytes((GOLDEN / name).read_bytes() + b"\n")
+    clock = FixedClock(T0_MS)
+    first = start(ledger, clock, state)
+    first.step(2)
+    before = first.scrape()
+    assert before.value("preempt_ledger_lines_total")
+    first.end()
+    second = start(ledger, clock, state)
+    second.step(2)
+    after = second.scrape()
+    for samples in (before, after):
+        for volatile in ("preempt_state_snapshot_timestamp_seconds", "preempt_ledger_filesystem_avail_bytes"):
+            samples.pop((volatile, frozenset()), None)
+    assert after == before
+
+
+def test_the_state_is_written_at_a_steady_pace(start: Callable[..., Stepped], tmp_path: Path) -> None:
+    """A crash loses seconds of reading and no more: the state is on disk 5 s after lines were read."""
+    ledger, state = tmp_path / "l.jsonl", tmp_path / "state"
+    ledger.write_text(heartbeats(3))
+    clock = FixedClock(T0_MS)
+    stepped = start(ledger, clock, state)
+    stepped.step()
+    assert not state.exists()
+    clock.advance(5_000)
+    stepped.step()
+    assert state.exists()
+    assert stepped.scrape().value("preempt_state_snapshot_timestamp_seconds") == (T0_MS + 5_000) / 1000
+
+
+def test_a_state_that_cannot_be_written_is_said_once(
+    start: Callable[..., Stepped], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A state file that became unwritable does not stop the reading; it is said once, and its end once."""
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    clock = FixedClock(T0_MS)
+    (tmp_path / "l.jsonl").write_text(heartbeats(1))
+    stepped = start(tmp_path / "l.jsonl", clock, folder / "state")
+    folder.rename(tmp_path / "gone")
+    with caplog.at_level(logging.INFO, "preempt_exporter"):
+        for _ in range(3):
+            clock.advance(5_000)
+            stepped.step()
+        assert caplog.text.count("state not written") == 1
+        (tmp_path / "gone").rename(folder)
+        clock.advance(5_000)
+        stepped.step()
+        assert caplog.text.count("state written again") == 1
+    assert stepped.scrape().value("preempt_events_total", lane="default", event="heartbeat") == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[:-1],
+        lambda content: content.replace(b"state 1", b"state 0"),
+        lambda content: content[:200] + bytes([content[200] ^ 1]) + content[201:],
+        lambda content: b"\0" * len(content),
+    ],
+    ids=["empty", "torn", "other version", "flipped bit", "zeros"],
+)
+def test_any_damage_is_noticed(
+    start: Callable[..., Stepped], tmp_path: Path, damage: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A state file with any damage is set aside under a name that says so, and everything is read anew."""
+    ledger, state = tmp_path / "l.jsonl", tmp_path / "state"
+    ledger.write_text(heartbeats(3))
+    first = start(ledger, None, state)
+    first.step()
+    first.end()
+    state.with_name("state.previous").unlink(missing_ok=True)
+    state.write_bytes(damage(state.read_bytes()))
+    second = start(ledger, None, state)
+    assert second.scrape().value("preempt_ledger_lines_total") == 0
+    second.step()
+    assert second.scrape().value("preempt_ledger_lines_total") == 3
+    assert [path.name.partition("-")[0] for path in tmp_path.glob("state.damaged*")] == ["state.damaged"]
+    assert "set aside" in caplog.text
+
+
+def test_a_bad_line_is_said_once_a_minute_per_file_and_reason(caplog: pytest.LogCaptureFixture) -> None:
+    """A flood of bad lines is one log line a minute for each file and reason, with the byte where the first stands."""
+    clock = FixedClock(T0_MS)
+    errors = LineErrorLog(clock)
+
+    def said(path: str, *reasons: str) -> int:
+        caplog.clear()
+        bad = [BadLine(reason=reason, detail="why", offset=7) for reason in reasons]
+        errors.say(path, 100, bad)
+        return len(caplog.records)
+
+    assert said("a", "not_json", "not_json", "too_long") == 2
+    assert said("a", "not_json") == 0
+    assert said("b", "not_json") == 1
+    assert caplog.messages == ["b: byte 107: bad line (not_json): why; skipped"]
+    clock.advance(59_999)
+    assert said("a", "not_json") == 0
+    clock.advance(1)
+    assert said("a", "not_json", "not_json") == 1
+
+
+def test_lag_grows_while_nothing_is_read(start: Callable[..., Stepped], tmp_path: Path) -> None:
+    """A reader that stands still shows it: the lag in seconds grows from scrape to scrape without a step."""
+    clock = FixedClock(T0_MS)
+    (tmp_path / "l.jsonl").write_text(heartbeats(1))
+    stepped = start(tmp_path / "l.jsonl", clock)
+    stepped.step()
+    assert stepped.scrape().value("preempt_ledger_lag_seconds") == 0
+    clock.advance(60_000)
+    assert stepped.scrape().value("preempt_ledger_lag_seconds") == 60
+
+
+def test_the_whole_answer_is_sound_in_both_formats(start: Callable[..., Stepped], tmp_path: Path) -> None:
+    """With the platform's families too, no series comes twice, none is stamped, and OpenMetrics ends once."""
+    (tmp_path / "l.jsonl").write_bytes((GOLDEN / "hostile.jsonl").read_bytes())
+    stepped = start(tmp_path / "l.jsonl")
+    stepped.step(2)
+    plain = stepped.exposition.render(openmetrics=False).decode()
+    openmetrics = stepped.exposition.render(openmetrics=True).decode()
+    names = unique(samples_of(text_families(plain))).names()
+    assert {"process_open_fds", "python_info", "queue_age_ms"} <= names
+    assert unique(samples_of(openmetrics_families(openmetrics))).names() == names
+    assert openmetrics.endswith("\n# EOF\n")
+    assert "# EOF\n" not in plain
+
+
+def test_the_api_s_lists_agree_with_the_scrape(start: Callable[..., Stepped], tmp_path: Path) -> None:
+    """Tasks, lanes, runs and health are JSON of the same figures that the scrape shows."""
+    ledger = tmp_path / "l.jsonl"
+    ledger.write_bytes(b"".join((GOLDEN / f"{name}.jsonl").read_bytes() for name in ("lives", "lanes", "runs")))
+    stepped = start(ledger)
+    stepped.step(2)
+    scraped, exposition = stepped.scrape(), stepped.exposition
+    tasks = msgspec.json.decode(exposition.tasks())
+    live = {task["task_id"] for task in tasks if task["queue_age_ms"] is not None}
+    assert live == {labels["task_id"] for labels in scraped.labels_of("queue_age_ms")}
+    for lane in msgspec.json.decode(exposition.lanes()):
+        assert lane["rework_multiplier"] == scraped.value("preempt_lane_rework_multiplier", lane=lane["lane"])
+        assert lane["required_slack_s"] == scraped.value("preempt_lane_required_slack_seconds", lane=lane["lane"])
+    runs = msgspec.json.decode(exposition.runs())
+    assert {run["run"] for run in runs} == {labels["run"] for labels in scraped.labels_of("preempt_leases_open")}
+    for run in runs:
+        assert run["leases_open"] == scraped.value("preempt_leases_open", run=run["run"])
+        assert run["tasks"]["queued"] == scraped.value("preempt_run_tasks", run=run["run"], state="queued")
+    health = msgspec.json.decode(exposition.health())
+    assert health["lines"] == scraped.value("preempt_ledger_lines_total")
+    assert health["ready"] is True
