@@ -41,9 +41,7 @@ data:
 
 def manifests() -> dict[str, str]:
     """The text of each generated file, by name."""
-    rules = "".join(
-        line for line in one_file(rendered_pack({})).splitlines(keepends=True) if not line.startswith("#")
-    )
+    rules = "".join(line for line in one_file(rendered_pack({})).splitlines(keepends=True) if not line.startswith("#"))
     return {
         "prometheusrule.yml": _RULE + textwrap.indent(rules, "  "),
         "dashboard.yml": _DASHBOARD + textwrap.indent(dashboard_file().read_text(encoding="utf-8"), "    "),
