@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from preempt_exporter.cli.main import main
-from preempt_exporter.clock import SystemClock
+from preempt_exporter.clock import FixedClock, SystemClock
 from preempt_exporter.drill.batch_database import BatchDatabase
 from preempt_exporter.drill.batch_folder import BatchFolder
 from preempt_exporter.drill.batch_jobs import BatchJob, read_jobs, write_jobs
@@ -63,13 +63,18 @@ class Drill:
         """The job's attempts: lane, number, outcome."""
         return [(n["lane"], n["attempt"], n["outcome"]) for n in self.lines() if n["job_id"] == job_id]
 
-    def preempted(self, job: BatchJob, times: int) -> None:
-        """A batch of this job whose driver died so many times right after it dispatched it to the free lane."""
+    def preempted(self, job: BatchJob, times: int, *, ago_ms: int = 0) -> None:
+        """A batch of this job whose driver died so many times right after it dispatched it to the free lane.
+
+        It was begun `ago_ms` ago.
+        """
         write_jobs(self.jobs, [job])
         folder = BatchFolder(self.telemetry)
         with folder.held(), closing(BatchDatabase(folder.state_path)) as database:
-            state = BatchState(database, SystemClock())
+            clock = FixedClock(SystemClock().now_ms() - ago_ms)
+            state = BatchState(database, clock)
             state.begin("r", read_jobs(self.jobs, "r"), lambda job: f"r/{job.job_name}")
+            clock.advance(ago_ms)
             for _ in range(times):
                 state.give_up_open_attempts()
                 with database.changing():
@@ -159,6 +164,18 @@ def test_recovery_dispatches_nothing_where_no_lane_is_left(drill: Drill) -> None
     assert "no_lane_left" in str(summary["failed"])
 
 
+def test_an_attempt_waits_from_its_own_enqueue_and_the_job_ages_from_the_first(drill: Drill) -> None:
+    """Begun six hours ago and due after ten: too old for the free lane, though the new attempt has just been queued."""
+    six_hours_ms = 6 * 3_600_000
+    drill.preempted(BatchJob(job_id="j", deadline_ms=10 * 3_600_000, output_bytes=8), times=1, ago_ms=six_hours_ms)
+    drill.summary("--resume")
+    first, second = drill.lines()
+    assert (first["lane"], second["lane"]) == ("free", "paid")
+    waits_s = [float(str(line["start_s"])) - float(str(line["enqueue_s"])) for line in (first, second)]
+    assert abs(waits_s[0] - six_hours_ms / 1000) < 60
+    assert waits_s[1] < 60
+
+
 def test_the_free_lanes_token_budget_holds(drill: Drill, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its attempts together stay within the budget; what does not fit runs in the paid lane."""
     monkeypatch.setenv("FREE_LANE_BUDGET_TOKENS", "5000")
@@ -168,6 +185,12 @@ def test_the_free_lanes_token_budget_holds(drill: Drill, monkeypatch: pytest.Mon
         tokens[str(line["lane"])] += int(str(line["tokens_in"])) + int(str(line["tokens_out"]))
     assert 4000 < tokens["free"] <= 5000
     assert tokens["paid"] > 5000
+
+
+def test_a_count_of_zero_closes_the_free_lane(drill: Drill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts of 0 are legal, and mean none."""
+    monkeypatch.setenv("FREE_LANE_MAX_ATTEMPTS", "0")
+    assert drill.summary()["attempts_by_lane"] == {"paid": 20}
 
 
 def test_a_lane_under_an_action_gets_no_job(drill: Drill) -> None:
