@@ -1,6 +1,7 @@
 """`drill batch` end to end: lanes and their limits, resuming, asking, cleaning up."""
 
 import json
+import os
 import signal
 from contextlib import closing
 from pathlib import Path
@@ -10,10 +11,12 @@ import pytest
 
 from preempt_exporter.cli.main import main
 from preempt_exporter.clock import FixedClock, SystemClock
+from preempt_exporter.drill.batch_cleanup import set_require_slack_s
 from preempt_exporter.drill.batch_database import BatchDatabase
 from preempt_exporter.drill.batch_folder import BatchFolder
 from preempt_exporter.drill.batch_jobs import BatchJob, read_jobs, write_jobs
 from preempt_exporter.drill.batch_state import BatchState
+from preempt_exporter.errors import UsageError
 from preempt_exporter.gate.switches import SwitchFile
 from preempt_exporter.ledger.records import Attempt, LaneDrain
 from preempt_exporter.ledger.writer import LedgerWriter
@@ -312,6 +315,30 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(drill: Drill, flags:
     assert words in err
     assert drill.telemetry.read_bytes() == before
     assert drill.router_yml.read_text() == TWO_LANES
+
+
+def test_nothing_but_regular_files_is_replaced_or_removed(drill: Drill) -> None:
+    """A pipe in the place of jobs, telemetry or router.yml is refused in one line and stays what it is."""
+    pipe = drill.folder / "pipe"
+    os.mkfifo(pipe)
+    drill.summary()
+    slack = ["--require-slack-s", "5"]
+    for flags in (
+        ["--jobs", str(pipe), "--resume"],
+        ["--telemetry", str(pipe)],
+        ["--telemetry", str(pipe), "--cleanup"],
+    ):
+        status, _, err = drill.run(*flags)
+        assert (status, "not a regular file" in err) == (2, True), flags
+    with pytest.raises(UsageError, match="not a regular file"):
+        set_require_slack_s(pipe, 5, str)
+    link = drill.folder / "link.yml"
+    link.symlink_to(drill.router_yml)
+    assert drill.run("--cleanup", "--config", str(link), *slack)[0] == 0
+    assert link.is_symlink()
+    assert "require_slack_s: 5 " in drill.router_yml.read_text()
+    assert pipe.is_fifo()
+    assert not pipe.with_name("pipe.batch").exists()
 
 
 def test_cleanup_waits_for_what_is_in_flight(tmp_path: Path, drill: Drill) -> None:
