@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,3 +40,20 @@ def test_killed_and_stopped_processes_leave_one_artifact_per_shard(
     lines = [json.loads(line) for line in ledger.read_text().splitlines()]
     assert sum(line["event"] == "commit" for line in lines) == 2
     assert done.stderr == ""
+
+
+def test_an_interrupted_drill_ends_at_once(tmp_path: Path) -> None:
+    """SIGINT calls every slot off; what is left to preempt is not waited for."""
+    ledger = tmp_path / "ledger.jsonl"
+    command = [sys.executable, "-m", "preempt_exporter.cli.main", "drill", "fence"]
+    flags = ["--processes", "2", "--preemptions", "100000", "--ledger", str(ledger), "--json"]
+    with subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as drill:
+        try:
+            give_up_at_s = time.monotonic() + 60
+            while not (ledger.exists() and ledger.read_text().count('"reserve"') > 2):
+                assert drill.poll() is None and time.monotonic() < give_up_at_s
+            drill.send_signal(signal.SIGINT)
+            said = drill.communicate(timeout=60)
+        finally:
+            drill.kill()
+    assert (drill.returncode, *said) == (130, "", "")
