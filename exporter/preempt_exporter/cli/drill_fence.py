@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from preempt_exporter.cli.printable import printable
 from preempt_exporter.clock import Clock, FixedClock, SystemClock
 from preempt_exporter.drill.fence import FenceDrill
 from preempt_exporter.drill.fence_events import play_events, read_events
@@ -68,6 +69,8 @@ def run(args: Namespace) -> int:
     )
     if 0 in (terms.shards, terms.cases) or args.processes == 0:
         raise UsageError("--shards, --cases and --processes: give 1 or more")
+    if terms.shard_tokens > MAX_EXACT_INTEGER:
+        raise UsageError(f"--cases times --tokens-per-case: give {MAX_EXACT_INTEGER} or less")
     seed = _given(args.seed, 0)
     with _progress(terms.preemptions) as on_preemption:
         report = _play(args, terms, random.Random(seed), on_preemption)
@@ -118,8 +121,8 @@ def _play_events(args: Namespace) -> int:
         text = Path(args.event_order).read_bytes()
     except OSError as error:
         raise UnreadableInput(args.event_order, error.strerror or str(error)) from None
-    events = read_events(text, path=args.event_order, run=run_name)
     clock = FixedClock(SystemClock().now_ms())
+    events = read_events(text, path=args.event_order, run=run_name, starts_ms=clock.now_ms())
     with ExitStack() as stack:
         url = stack.enter_context(_store_url(args.store))
         sink = KeepingSink(stack.enter_context(_ledger(args.ledger)))
@@ -129,7 +132,7 @@ def _play_events(args: Namespace) -> int:
             if args.json:
                 print(msgspec.json.encode(told).decode())
             else:
-                print(" ".join(str(value) for value in told.values() if value is not None))
+                print(" ".join(printable(str(value)) for value in told.values() if value is not None))
     return 0
 
 
