@@ -3,12 +3,15 @@
 import os
 import random
 import secrets
+import signal
 import sys
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 import msgspec
 
@@ -58,8 +61,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Play the drill; 1 unless the fence held."""
-    if args.event_order is not None:
-        return _play_events(args)
+    with _cleaned_up_at_sigterm():
+        return _play_events(args) if args.event_order is not None else _drill(args)
+
+
+def _drill(args: Namespace) -> int:
     terms = FenceTerms(
         preemptions=_given(args.preemptions, _DEFAULTS.preemptions),
         shards=_given(args.shards, _DEFAULTS.shards),
@@ -134,6 +140,20 @@ def _play_events(args: Namespace) -> int:
             else:
                 print(" ".join(printable(str(value)) for value in told.values() if value is not None))
     return 0
+
+
+@contextmanager
+def _cleaned_up_at_sigterm() -> Iterator[None]:
+    """SIGTERM unwinds as an interrupt does: a temporary store goes, and no worker stays behind stopped for ever."""
+
+    def unwind(number: int, _frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _new_run_name() -> str:
