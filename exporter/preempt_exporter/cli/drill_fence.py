@@ -15,7 +15,6 @@ from typing import NoReturn
 
 import msgspec
 
-from preempt_exporter.cli.printable import printable
 from preempt_exporter.clock import Clock, FixedClock, SystemClock
 from preempt_exporter.drill.fence import FenceDrill
 from preempt_exporter.drill.fence_events import play_events, read_events
@@ -25,6 +24,7 @@ from preempt_exporter.drill.fence_sink import KeepingSink
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.ledger.records import MAX_EXACT_INTEGER
 from preempt_exporter.ledger.writer import LedgerWriter
+from preempt_exporter.printable import printable
 from preempt_exporter.spend.open_store import open_store
 from preempt_exporter.spend.run_changes import OpenRun
 from preempt_exporter.spend.service import SpendService

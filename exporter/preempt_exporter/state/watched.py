@@ -135,6 +135,9 @@ class Watched:
 
     def _fold_other(self, record: Record, memory: LedgerMemory, now_ms: int) -> None:
         figures = self.figures
+        if isinstance(record, Attempt) and memory.repeats_attempt(record):
+            figures.counts.duplicates += 1
+            return
         stamp_ms = record.ts_ms
         if stamp_ms is not None and stamp_ms > now_ms:
             figures.skew.record(stamp_ms - now_ms, now_ms)
