@@ -288,7 +288,13 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
         for name, key in spelt.items():
             if name in settings:
                 _take(values, section, key, settings[name])
-    return values, tuple(_lane_entry(entry) for entry in root.sections("lanes"))
+    lanes: dict[str, Mapping[str, Any]] = {}
+    for entry in root.sections("lanes"):
+        lane = _lane_entry(entry)
+        if lane["name"] in lanes:
+            entry.fail("name", f"lane {lane['name']!r} is there twice")
+        lanes[lane["name"]] = lane
+    return values, tuple(lanes.values())
 
 
 def _take(values: dict[str, Any], section: Section, key: str, setting: Setting) -> None:

@@ -24,6 +24,7 @@ from preempt_exporter.drill.batch_jobs import (
     DEFAULT_JOBS,
     DEFAULT_OUTPUT_BYTES,
     MAX_OUTPUT_BYTES,
+    SIX_HOURS_MS,
     default_jobs,
     read_jobs,
     write_jobs,
@@ -129,7 +130,7 @@ def _play(args: Namespace) -> int:
         state = BatchState(database, clock)
         if state.run is not None and not args.resume:
             raise UsageError(f"a batch was begun in {folder.path}; --resume goes on with it, --cleanup drops it")
-        _settle_jobs(args, state)
+        _settle_jobs(args, state, config)
         workers = [
             LaneWorker(lane.name, state=folder.state_path, step_bytes=args.step_bytes, step_s=args.step_ms / 1000)
             for lane in config.lanes
@@ -153,18 +154,19 @@ def _play(args: Namespace) -> int:
     return 0
 
 
-def _settle_jobs(args: Namespace, state: BatchState) -> None:
+def _settle_jobs(args: Namespace, state: BatchState, config: RouterConfig) -> None:
     """Begin a batch with the file's jobs, written first where there are none; or see that they are still the same."""
     path = Path(args.jobs)
     run_name = state.run or f"drill-batch-{secrets.token_hex(6)}"
-    jobs = read_jobs(path, run_name)
+    deadline_ms = resolve(args).tasks().defaults.deadline_ms or SIX_HOURS_MS
+    jobs = read_jobs(path, run_name, deadline_ms=deadline_ms)
     if state.run is not None:
         state.refuse_other_jobs(jobs)
         return
     if not jobs:
         write_jobs(path, default_jobs(args.count, args.output_bytes))
-        jobs = read_jobs(path, run_name)
-    state.begin(run_name, jobs)
+        jobs = read_jobs(path, run_name, deadline_ms=deadline_ms)
+    state.begin(run_name, jobs, lambda job: config.idempotency_key_for(job.job_name, run_name) or job.job_name)
 
 
 def _router_config(args: Namespace) -> RouterConfig:

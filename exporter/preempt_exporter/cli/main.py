@@ -5,6 +5,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import NoReturn, Protocol, cast
 
 from preempt_exporter import __version__
@@ -54,6 +55,8 @@ class OneLineParser(ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 its own negative answer, 2 usage or unreadable input."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without Unicode shows names as escapes
     command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     try:
         status = _dispatch(arguments)

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from preempt_exporter.cli.printable import printable
 from preempt_exporter.cli.status_table import duration_text
 from preempt_exporter.decide.admission import (
     TaskEvidence,
@@ -16,6 +15,7 @@ from preempt_exporter.decide.admission import (
 )
 from preempt_exporter.decide.cadence import checkpoint_cadence
 from preempt_exporter.decide.restart_cost import lost_tokens
+from preempt_exporter.printable import printable
 from preempt_exporter.settings import Thresholds
 from preempt_exporter.state.life import Life
 from preempt_exporter.state.rates import LaneRates

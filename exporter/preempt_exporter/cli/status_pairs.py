@@ -6,9 +6,9 @@ from msgspec import Struct
 from rich.table import Table
 from rich.text import Text
 
-from preempt_exporter.cli.printable import printable
 from preempt_exporter.cli.status_table import duration_text
 from preempt_exporter.decide.admission import exceeds_fraction
+from preempt_exporter.printable import printable
 from preempt_exporter.settings import Thresholds
 from preempt_exporter.state.task_row import TaskRow
 

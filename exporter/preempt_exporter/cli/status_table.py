@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from preempt_exporter.cli.printable import printable
+from preempt_exporter.printable import printable
 from preempt_exporter.state.task_row import TaskRow
 
 SECOND_MS = 1_000

@@ -6,11 +6,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from preempt_exporter.cli.printable import PrintableFormatter
 from preempt_exporter.clock import Clock
 from preempt_exporter.config import Config
 from preempt_exporter.pipeline.reader import Reader
 from preempt_exporter.pipeline.snapshot import SnapshotKeeper
+from preempt_exporter.printable import PrintableFormatter
 from preempt_exporter.state.watched import Watched
 from preempt_exporter.tail.follow import Tail
 from preempt_exporter.tail.watch import Watch

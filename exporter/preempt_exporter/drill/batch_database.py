@@ -18,7 +18,7 @@ _SCHEMA = (
     "CREATE TABLE batch (run TEXT NOT NULL, began_ms INTEGER NOT NULL, draining INTEGER NOT NULL DEFAULT 0)",
     """CREATE TABLE jobs (
         position INTEGER PRIMARY KEY, job_id TEXT NOT NULL UNIQUE, job TEXT NOT NULL, digest TEXT NOT NULL,
-        state TEXT NOT NULL, queued_ms INTEGER NOT NULL, reason TEXT)""",
+        key TEXT NOT NULL, state TEXT NOT NULL, queued_ms INTEGER NOT NULL, reason TEXT)""",
     """CREATE TABLE attempts (
         sequence INTEGER PRIMARY KEY, job_id TEXT NOT NULL, lane TEXT NOT NULL, attempt INTEGER NOT NULL,
         queued_ms INTEGER NOT NULL, start_ms INTEGER NOT NULL, seen_ms INTEGER NOT NULL, end_ms INTEGER, outcome TEXT,
