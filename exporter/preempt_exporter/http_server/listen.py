@@ -75,7 +75,7 @@ def _listen(address: str, family: int, place: tuple[object, ...], *, both_famili
     except OSError as error:
         listening.close()
         hint = {
-            errno.EADDRINUSE: "is another exporter running? stop it, or choose another port",
+            errno.EADDRINUSE: "does it run already? stop it, or choose another port",
             errno.EACCES: "ports below 1024 need a privilege; choose a higher one",
             errno.EADDRNOTAVAIL: "this machine has no such address",
         }.get(error.errno or 0, "choose another address")
