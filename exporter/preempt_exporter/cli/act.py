@@ -59,7 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--store",
         metavar="URL",
-        help="spend store, without --control (default: LEDGER.spend.db, if it is there); stop_run stops the run there too",
+        help="spend store, without --control (default: LEDGER.spend.db, if there); stop_run stops the run there too",
     )
     parser.add_argument("--json", action="store_true", help="the answer as one object")
     add_setting_arguments(parser, ("lane.default", "task.silent-after"))

@@ -11,6 +11,7 @@ from preempt_exporter.control.bodies import LaneBody, ModeBody, ResumeBody
 from preempt_exporter.control.desk import Desk
 from preempt_exporter.control.once import Begun
 from preempt_exporter.control.operations import Operation
+from preempt_exporter.gate.switches import SwitchChange
 from preempt_exporter.ledger.records import LaneDrain, LaneResume, Mode, Record, RunResume, RunStop
 
 
@@ -57,14 +58,16 @@ def _operation(path: str, summary: str, takes: type, request_of: Callable[[Any],
         return desk.actions.carry_out(_signed(request_of(body)))
 
     def recovered(desk: Desk, names: Mapping[str, str], body: Any, begun: Begun) -> ActAnswer | None:
-        """The line is there; the switch file may not have come to it."""
+        """The line is there; where the switch file has not come to it, it does now."""
         request = request_of(body)
         if not begun.all_written or request.action == "reclaim_lease":
             return None
-        after = begun.later[begun.later.index(begun.lines[-1]) + 1 :]
-        subject = _subject(begun.lines[-1])
-        superseded = any(_subject(line) == subject for line in after)
-        return desk.actions.done(request) if superseded or desk.actions.stands(request) else None
+        line = begun.lines[-1]
+        after = begun.later[begun.later.index(line) + 1 :]
+        superseded = any(_subject(later) == _subject(line) for later in after)
+        if isinstance(line, SwitchChange) and not superseded and not desk.actions.stands(request):
+            desk.switch_file.change(line, _LineIsThere())
+        return desk.actions.done(request)
 
     return Operation(
         method="POST",
@@ -75,6 +78,13 @@ def _operation(path: str, summary: str, takes: type, request_of: Callable[[Any],
         carry_out=carry_out,
         recovered=recovered,
     )
+
+
+class _LineIsThere:
+    """A ledger for a change whose line is on the ledger already."""
+
+    def append(self, *records: Record) -> None:
+        """Writes nothing."""
 
 
 def _signed(request: ActRequest) -> ActRequest:

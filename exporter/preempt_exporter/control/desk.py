@@ -56,8 +56,9 @@ class Desk:
         store_url: str | None = None,
         artifacts: Path | None = None,
         routing: Routing | None = None,
+        store_clock: Clock | None = None,
     ) -> None:
-        """Open everything; what a crash left behind is read back.
+        """Open everything; what a crash left behind is read back. `store_clock` judges leases in tests.
 
         Raises `UsageError` while another service runs on the ledger, `UnreadableInput`, `StoreUnavailable`.
         """
@@ -81,7 +82,10 @@ class Desk:
             snapshot_path=beside(ledger, "gate"),
         )
         self._store = open_store(
-            store_url or default_store_url(ledger), ledger=str(ledger), line_id=self.once.spend_line_id
+            store_url or default_store_url(ledger),
+            ledger=str(ledger),
+            clock=store_clock,
+            line_id=self.once.spend_line_id,
         )
         self.spend = SpendService(
             self._store,
