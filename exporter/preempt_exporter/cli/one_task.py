@@ -49,10 +49,15 @@ def add_task_arguments(parser: ArgumentParser) -> None:
     add_admission_arguments(parser)
 
 
-def one_task(args: Namespace, environ: Mapping[str, str] | None = None) -> OneTask:
-    """Read it. Raises UsageError that names what is wrong."""
+def one_task(
+    args: Namespace, environ: Mapping[str, str] | None = None, *, instead_of_ledger: Path | None = None
+) -> OneTask:
+    """Read it. Raises UsageError that names what is wrong.
+
+    `instead_of_ledger` is where the task's lock lies when somebody else has the ledger.
+    """
     environ = os.environ if environ is None else environ
-    path = args.ledger or environ.get("LEDGER_PATH")
+    path = args.ledger or environ.get("LEDGER_PATH") or instead_of_ledger
     if not path:
         raise UsageError("which ledger? Set LEDGER_PATH or give --ledger PATH")
     task_id = _name("--task", task_id_from(args.task, environ), MAX_ID_BYTES)

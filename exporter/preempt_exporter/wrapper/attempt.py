@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from preempt_exporter.clock import Clock
-from preempt_exporter.errors import LedgerWriteError, UnreadableInput
+from preempt_exporter.errors import LedgerWriteError, StoreUnavailable, UnreadableInput, UsageError
 from preempt_exporter.gate.answers import Answer
-from preempt_exporter.gate.gate import Gate
-from preempt_exporter.gate.life import TaskKey
 from preempt_exporter.wrapper.signals import SignalInbox, terminal_told_everyone
+from preempt_exporter.wrapper.slot import Slot
 
 PROMISED_HEARTBEATS = 3
 """A worker promises to be heard of within three intervals, so that one slow write is not taken for its loss."""
@@ -27,6 +26,9 @@ LAST_WORD_EVERY_S = 0.2
 STATUS_OF_SIGNAL = 128
 STATUS_NOT_STARTED = 126
 PR_SET_PDEATHSIG = 1
+
+NOT_DONE = (LedgerWriteError, UnreadableInput, StoreUnavailable, UsageError)
+"""What a slot raises when it could not be told something."""
 
 
 class Ended(Struct, frozen=True):
@@ -43,8 +45,7 @@ class RunningAttempt:
 
     def __init__(
         self,
-        gate: Gate,
-        key: TaskKey,
+        slot: Slot,
         clock: Clock,
         inbox: SignalInbox,
         *,
@@ -52,8 +53,7 @@ class RunningAttempt:
         say: Callable[[str], object],
     ) -> None:
         """`say` tells the operator what the ledger could not be told; the task must have been admitted."""
-        self._gate = gate
-        self._key = key
+        self._slot = slot
         self._clock = clock
         self._inbox = inbox
         self._heartbeat_ms = heartbeat_ms
@@ -80,11 +80,10 @@ class RunningAttempt:
         give_up_s = self._clock.monotonic_s() + LAST_WORD_PATIENCE_S
         while True:
             try:
-                self._gate.catch_up()
                 if ended.preempted:
-                    return self._gate.preempt(self._key)
-                return self._gate.complete(self._key) if ended.status == 0 else self._gate.drain(self._key)
-            except (LedgerWriteError, UnreadableInput) as error:
+                    return self._slot.preempt()
+                return self._slot.complete() if ended.status == 0 else self._slot.drain()
+            except NOT_DONE as error:
                 if self._clock.monotonic_s() >= give_up_s:
                     self._say(f"{error}; the next start will take this attempt for lost")
                     return None
@@ -106,9 +105,9 @@ class RunningAttempt:
 
     def _beat(self) -> None:
         try:
-            self._gate.heartbeat(self._key, next_within_ms=PROMISED_HEARTBEATS * self._heartbeat_ms)
+            self._slot.beat(PROMISED_HEARTBEATS * self._heartbeat_ms)
             self._silenced = False
-        except (LedgerWriteError, UnreadableInput) as error:
+        except NOT_DONE as error:
             if not self._silenced:
                 self._say(f"no heartbeat: {error}")
             self._silenced = True
