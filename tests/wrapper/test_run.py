@@ -66,10 +66,14 @@ def test_a_task_without_deadline_is_enqueued_once(wrapped: Wrapped) -> None:
 
 
 def test_sigterm_is_a_preemption(wrapped: Wrapped) -> None:
-    """SIGTERM reaches the command, which saves what it has; the waste is counted from that checkpoint."""
+    """SIGTERM reaches the command, which saves what it has; the waste is counted from what it last reported."""
     begun = wrapped.folder / "begun"
-    emit = " ".join([*COMMAND, "emit", "checkpoint", 'task_id="$PREEMPT_TASK_ID" run="$PREEMPT_RUN"'])
-    script = f"trap '{emit} checkpoint_tokens=100; exit 9' TERM; {emit} checkpoint_tokens=40; touch {begun}; "
+
+    def emit(event: str, tokens: str) -> str:
+        return " ".join([*COMMAND, "emit", event, 'task_id="$PREEMPT_TASK_ID" run="$PREEMPT_RUN"', tokens])
+
+    saved, further = emit("checkpoint", "checkpoint_tokens=100"), emit("heartbeat", "output_tokens=130")
+    script = f"trap '{saved}; {further}; exit 9' TERM; {emit('checkpoint', 'checkpoint_tokens=40')}; touch {begun}; "
     script += "while true; do sleep 0.05; done"
     process = wrapped.start(
         "--task", "t", "--run", "r", "--prompt-tokens", "800", *LIMITS, command=["sh", "-c", script]
@@ -79,7 +83,7 @@ def test_sigterm_is_a_preemption(wrapped: Wrapped) -> None:
     assert process.wait(30) == 9
     assert wrapped.events() == ["enqueue", "admit", "checkpoint", "checkpoint", "preempt"]
     last = wrapped.lines()[-1]
-    assert (last["wasted_tokens"], last["restart_tokens"], last["preempts"]) == (800, 800, 1)
+    assert (last["wasted_tokens"], last["restart_tokens"], last["preempts"]) == (830, 830, 1)
     assert "inferred" not in last
 
 
