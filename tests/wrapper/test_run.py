@@ -5,9 +5,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from preempt_exporter.cli.main import main
+from preempt_exporter.wrapper.task_gate import gate_for_one_task
 from tests.wrapper.wrapped import COMMAND, Wrapped, environment, wait_until
 
 LIMITS = ("--deadline", "5h", "--budget", "100000", "--lane", "free")
@@ -206,6 +209,27 @@ def test_usage_is_refused_before_anything_is_written(
     ended = wrapped.run("--task", "t", *arguments, command=command)
     assert (ended.returncode, ended.stderr.count(b"\n"), wrapped.lines()) == (2, 1, [])
     assert says in ended.stderr
+
+
+def test_a_signal_before_the_start_starts_nothing(wrapped: Wrapped, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM while the ledger is read: the command does not start, nothing is written, and the status says it."""
+    monkeypatch.setattr("preempt_exporter.cli.run.gate_for_one_task", _gate_interrupted_by_sigterm)
+    marker = wrapped.folder / "started"
+    words = ["run", "--ledger", str(wrapped.ledger), "--task", "t", *LIMITS, "--", "touch", str(marker)]
+    assert main(words) == 128 + signal.SIGTERM
+    assert (marker.exists(), wrapped.lines(), list(Path(f"{wrapped.ledger}.locks").iterdir())) == (False, [], [])
+
+
+def _gate_interrupted_by_sigterm(*given: Any, **more: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGTERM)
+    return gate_for_one_task(*given, **more)
+
+
+def test_a_folder_that_is_not_there_is_an_error(wrapped: Wrapped) -> None:
+    """A ledger whose folder does not exist is no passing trouble: status 2, and nothing is made there."""
+    wrapped.ledger = wrapped.folder / "missing" / "l.jsonl"
+    ended = wrapped.run("--task", "t", *LIMITS, command=["true"])
+    assert (ended.returncode, ended.stderr.count(b"\n"), wrapped.ledger.parent.exists()) == (2, 1, False)
 
 
 def test_the_switch_file_is_obeyed_without_a_restart(wrapped: Wrapped) -> None:

@@ -18,10 +18,10 @@ from preempt_exporter.durations import parse_duration_ms
 from preempt_exporter.errors import LedgerWriteError, StoreUnavailable, UsageError
 from preempt_exporter.gate.answers import Answer
 from preempt_exporter.ledger.writer import LedgerWriter
-from preempt_exporter.wrapper.attempt import RunningAttempt
+from preempt_exporter.wrapper.attempt import STATUS_OF_SIGNAL, RunningAttempt
 from preempt_exporter.wrapper.controlled_slot import ControlledSlot
 from preempt_exporter.wrapper.leftovers import ATTEMPT_VARIABLE, end_leftovers
-from preempt_exporter.wrapper.signals import SignalInbox
+from preempt_exporter.wrapper.signals import ENDS_A_PROCESS, SignalInbox
 from preempt_exporter.wrapper.slot import GateSlot, Slot
 from preempt_exporter.wrapper.task_gate import gate_for_one_task
 from preempt_exporter.wrapper.task_lock import TaskLock
@@ -86,6 +86,9 @@ def _attempt(args: Namespace, task: OneTask, lock: TaskLock, heartbeat_ms: int) 
             end_leftovers(lock.left_by, pause=time.sleep)
         lock.sign(attempt)
         slot = _slot(args, task, attempt, opened)
+        early = next((number for number in inbox.wait(0) if number in ENDS_A_PROCESS), None)
+        if early is not None:
+            return STATUS_OF_SIGNAL + early
         answer = slot.start(task.request, left_behind=left_behind)
         lock.settle()
         if answer.outcome != "admitted":

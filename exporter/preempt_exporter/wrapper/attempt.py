@@ -12,7 +12,7 @@ from msgspec import Struct
 from preempt_exporter.clock import Clock
 from preempt_exporter.errors import LedgerWriteError, StoreUnavailable, UnreadableInput, UsageError
 from preempt_exporter.gate.answers import Answer
-from preempt_exporter.wrapper.signals import SignalInbox, terminal_told_everyone
+from preempt_exporter.wrapper.signals import ENDS_A_PROCESS, SignalInbox, terminal_told_everyone
 from preempt_exporter.wrapper.slot import Slot
 
 PROMISED_HEARTBEATS = 3
@@ -62,8 +62,9 @@ class RunningAttempt:
 
     def run(self, command: Sequence[str], environ: Mapping[str, str]) -> Ended:
         """Start the command and stay until it ends. Its last line on the ledger is written by `finish`."""
-        if signal.SIGTERM in self._inbox.wait(0):
-            return Ended(STATUS_OF_SIGNAL + signal.SIGTERM, preempted=True)
+        early = next((number for number in self._inbox.wait(0) if number in ENDS_A_PROCESS), None)
+        if early is not None:
+            return Ended(STATUS_OF_SIGNAL + early, preempted=early is signal.SIGTERM)
         try:
             # The wrapper has one thread, so nothing it forks can hold a lock of another.
             child = subprocess.Popen(command, env=dict(environ), preexec_fn=_dies_with(os.getpid()))  # noqa: PLW1509
