@@ -211,6 +211,28 @@ def test_usage_is_refused_before_anything_is_written(
     assert says in ended.stderr
 
 
+def test_a_stopped_run_starts_nothing_until_it_is_resumed(wrapped: Wrapped) -> None:
+    """A new task of a stopped run waits in the queue, is not rejected, and starts once the run is resumed."""
+    switches = Path(f"{wrapped.ledger}.switches")
+    switches.write_text('{"version":1,"stopped_runs":{"r":{}}}')
+    for _ in range(2):
+        stopped = wrapped.run("--task", "t", "--run", "r", *LIMITS, command=["true"])
+        assert (stopped.returncode, b"run_stopped" in stopped.stderr) == (75, True)
+    assert wrapped.events() == ["enqueue"]
+    switches.unlink()
+    assert wrapped.run("--task", "t", "--run", "r", *LIMITS, command=["true"]).returncode == 0
+    assert wrapped.events() == ["enqueue", "admit", "complete"]
+
+
+def test_a_broken_switch_file_starts_nothing(wrapped: Wrapped) -> None:
+    """A drain may be written there: what cannot be read admits nobody, and says which file to repair."""
+    Path(f"{wrapped.ledger}.switches").write_text("{")
+    marker = wrapped.folder / "started"
+    ended = wrapped.run("--task", "t", *LIMITS, command=["touch", str(marker)])
+    assert (ended.returncode, marker.exists(), "admit" in wrapped.events()) == (2, False, False)
+    assert b".switches" in ended.stderr
+
+
 def test_a_signal_before_the_start_starts_nothing(wrapped: Wrapped, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGTERM while the ledger is read: the command does not start, nothing is written, and the status says it."""
     monkeypatch.setattr("preempt_exporter.cli.run.gate_for_one_task", _gate_interrupted_by_sigterm)
