@@ -1,10 +1,8 @@
 """One attempt: the command runs, the ledger hears that it lives and how it ended, signals and status pass through."""
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
@@ -12,6 +10,7 @@ from msgspec import Struct
 from preempt_exporter.clock import Clock
 from preempt_exporter.errors import LedgerWriteError, StoreUnavailable, UnreadableInput, UsageError
 from preempt_exporter.gate.answers import Answer
+from preempt_exporter.wrapper.dies_with import dies_with
 from preempt_exporter.wrapper.signals import ENDS_A_PROCESS, SignalInbox, terminal_told_everyone
 from preempt_exporter.wrapper.slot import Slot
 
@@ -25,7 +24,6 @@ LAST_WORD_PATIENCE_S = 10.0
 LAST_WORD_EVERY_S = 0.2
 STATUS_OF_SIGNAL = 128
 STATUS_NOT_STARTED = 126
-PR_SET_PDEATHSIG = 1
 
 NOT_DONE = (LedgerWriteError, UnreadableInput, StoreUnavailable, UsageError)
 """What a slot raises when it could not be told something."""
@@ -67,7 +65,7 @@ class RunningAttempt:
             return Ended(STATUS_OF_SIGNAL + early, preempted=early is signal.SIGTERM)
         try:
             # The wrapper has one thread, so nothing it forks can hold a lock of another.
-            child = subprocess.Popen(command, env=dict(environ), preexec_fn=_dies_with(os.getpid()))  # noqa: PLW1509
+            child = subprocess.Popen(command, env=dict(environ), preexec_fn=dies_with(os.getpid()))  # noqa: PLW1509
         except (OSError, subprocess.SubprocessError) as error:
             self._say(f"{command[0]}: {error}")
             return Ended(STATUS_NOT_STARTED, preempted=False)
@@ -112,16 +110,3 @@ class RunningAttempt:
             if not self._silenced:
                 self._say(f"no heartbeat: {error}")
             self._silenced = True
-
-
-def _dies_with(wrapper_pid: int) -> Callable[[], None]:
-    """For the new process before it becomes the command: the kernel kills it when the wrapper dies, on Linux."""
-    prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
-
-    def before_command() -> None:
-        if prctl is not None:
-            prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
-        if os.getppid() != wrapper_pid:
-            os._exit(STATUS_OF_SIGNAL + signal.SIGKILL)
-
-    return before_command
