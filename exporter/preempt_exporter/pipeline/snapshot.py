@@ -112,6 +112,19 @@ class SnapshotKeeper:
         self._failing = False
         self.written_ms = moment_ms
 
+    def confirm(self) -> bool:
+        """What is on disk is still the state: note the moment. False where it is not there, or was not written."""
+        self._written_s = self._clock.monotonic_s()
+        if self._failing or self.written_ms is None:
+            return False
+        moment_ms = self._clock.now_ms()
+        try:
+            os.utime(self.path, (moment_ms / 1000, moment_ms / 1000))
+        except OSError:
+            return False
+        self.written_ms = moment_ms
+        return True
+
     def close(self) -> None:
         """Let go of the lock."""
         self._lock.close()

@@ -38,6 +38,7 @@ class Seating:
 
     def resolve(self) -> None:
         """Match the names on disk with the files known by device and inode; content is judged when it is read."""
+        self._around.resolutions += 1
         now_s = self._around.now_s()
         seats = self._seats(now_s)
         live_before = self._live_key()
