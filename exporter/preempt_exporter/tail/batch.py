@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
+from msgspec import Struct
+
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.errors import UnreadableInput
 from preempt_exporter.ledger.chunk import Chunk
@@ -16,14 +18,24 @@ from preempt_exporter.tail.source import DamagedFile, PackedSource, PlainSource,
 AnySource = PlainSource | PackedSource
 
 
-def read_batch(patterns: Sequence[str]) -> Iterator[Chunk]:
+class Consumed(Struct):
+    """How much was read, as the tail counts it."""
+
+    bytes: int = 0
+    """Those of dropped lines among them, those of a content that another form held already not."""
+
+
+def read_batch(
+    patterns: Sequence[str], *, pending_too: bool = True, consumed: Consumed | None = None
+) -> Iterator[Chunk]:
     """Every line of every ledger that files, folders and globs mean, each once, in bounded memory.
 
     A path stands for its whole ledger: its rotated forms, plain and compressed, come before it, oldest first. A
     rotated form that is named without its live path stands for itself; several of one ledger are that ledger as far
     as it was named. Content that another file of the same ledger holds already (a copy made by copy-and-truncate, a
     compressed form kept beside the plain one) comes once. One file under two names is read once. A last line without
-    newline comes as it is.
+    newline comes as it is; without `pending_too` one under a live name does not, since its end may still be written.
+    `consumed` counts while the chunks are taken.
 
     Raises `UnreadableInput` for a named path that is not there, for one that cannot be read, and for compressed data
     that is damaged, unless the next form holds it all. A folder or glob that means no ledger gives nothing.
@@ -31,7 +43,7 @@ def read_batch(patterns: Sequence[str]) -> Iterator[Chunk]:
     folders = Folders(SystemClock())
     seen: set[tuple[int, int]] = set()
     for ledger in batch_ledgers(patterns, folders):
-        yield from _read_ledger(ledger, seen)
+        yield from _read_ledger(ledger, seen, Consumed() if consumed is None else consumed, pending_too=pending_too)
 
 
 def batch_ledgers(patterns: Sequence[str], folders: Folders) -> Iterator[LedgerFiles]:
@@ -63,7 +75,9 @@ def _forms_named_alone(found: dict[str, LedgerFiles]) -> dict[str, list[Form]]:
     return {live: forms for live, forms in alone.items() if len(forms) > 1}
 
 
-def _read_ledger(ledger: LedgerFiles, seen: set[tuple[int, int]]) -> Iterator[Chunk]:
+def _read_ledger(
+    ledger: LedgerFiles, seen: set[tuple[int, int]], consumed: Consumed, *, pending_too: bool
+) -> Iterator[Chunk]:
     with ExitStack() as opened:
         # All at once, so that a rotation while the first is read does not hide the others.
         sources: list[tuple[str, AnySource]] = []
@@ -81,7 +95,9 @@ def _read_ledger(ledger: LedgerFiles, seen: set[tuple[int, int]]) -> Iterator[Ch
                 if broken is not None and not (before[-1].trail.offset and reading.trail == before[-1].trail):
                     raise broken
                 broken = None
-                yield from reading.to_end()
+                begun = reading.trail.offset
+                yield from reading.to_end(last_too=pending_too or path != ledger.live)
+                consumed.bytes += reading.trail.offset - begun
             except DamagedFile as damage:
                 broken = UnreadableInput(path, str(damage))
             except OSError as error:
@@ -118,8 +134,8 @@ class _Reading:
         begin = self._source.read_at(0, len(trail.head))
         return begin == trail.head[: len(begin)]
 
-    def to_end(self) -> Iterator[Chunk]:
-        """Chunks up to and including a last line without newline."""
+    def to_end(self, *, last_too: bool) -> Iterator[Chunk]:
+        """Chunks up to a last line without newline, and with `last_too` that one as well."""
         if self._adds_nothing:
             return
         try:
@@ -127,7 +143,7 @@ class _Reading:
                 if piece.data:
                     yield Chunk(ledger=self._live, path=self._path, offset=piece.offset, data=piece.data)
                 self.trail, self.skipping = piece.trail, piece.skipping
-            last = last_piece(self._source, self.trail, skipping=self.skipping)
+            last = last_piece(self._source, self.trail, skipping=self.skipping) if last_too else None
         except ContentChanged as change:
             raise UnreadableInput(self._path, "was truncated or rewritten while it was read; run again") from change
         if last is not None:
