@@ -11,7 +11,7 @@ from preempt_exporter.errors import UnreadableInput
 from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.tail.folders import Folders, Form, rotated_form
 from preempt_exporter.tail.identity import Relation, Trail, compare
-from preempt_exporter.tail.ledgers import LedgerFiles, files_of, find_ledgers, is_glob
+from preempt_exporter.tail.ledgers import LedgerFiles, files_of, find_ledgers, first_wildcard, is_glob
 from preempt_exporter.tail.lines import ContentChanged, last_piece, next_piece
 from preempt_exporter.tail.source import DamagedFile, PackedSource, PlainSource, is_packed, open_regular
 
@@ -49,13 +49,19 @@ def read_batch(
 def batch_ledgers(patterns: Sequence[str], folders: Folders) -> Iterator[LedgerFiles]:
     """The ledgers to be read, by live path; each is listed when its turn comes. `UnreadableInput` as `read_batch`."""
     for pattern in patterns:
-        if not is_glob(os.path.abspath(pattern)) and not os.path.exists(pattern):
-            raise UnreadableInput(pattern, "no such file or folder; check the path")
+        if is_glob(os.path.abspath(pattern)):
+            continue
+        try:
+            os.stat(pattern)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise UnreadableInput(pattern, "no such file or folder; check the path") from error
+        except OSError as error:
+            raise UnreadableInput(pattern, error.strerror or str(error)) from error
     found = find_ledgers(patterns, folders)
     for pattern in patterns:
-        error = folders.get(os.path.abspath(pattern)).error if os.path.isdir(pattern) else None
-        if error is not None:
-            raise UnreadableInput(pattern, error)
+        why = _folder_error(os.path.abspath(pattern), folders)
+        if why is not None:
+            raise UnreadableInput(pattern, why)
     alone = _forms_named_alone(found)
     for live in sorted({*found, *alone}):
         if live in alone:
@@ -63,6 +69,18 @@ def batch_ledgers(patterns: Sequence[str], folders: Folders) -> Iterator[LedgerF
         elif not any(form.name == live for forms in alone.values() for form in forms):
             folders.refresh(os.path.dirname(live))
             yield files_of(live, folders)
+
+
+def _folder_error(path: str, folders: Folders) -> str | None:
+    """Why a folder that was named cannot be listed, or the one that a glob starts from; None for a file.
+
+    Folders that only a wildcard leads to are passed by, as a shell does.
+    """
+    if is_glob(path):
+        path = os.path.dirname(path[: first_wildcard(path)])
+    elif not os.path.isdir(path):
+        return None
+    return folders.get(path).error
 
 
 def _forms_named_alone(found: dict[str, LedgerFiles]) -> dict[str, list[Form]]:
