@@ -22,6 +22,7 @@ from preempt_exporter.pipeline.reader import Reader
 from preempt_exporter.pipeline.snapshot import SnapshotKeeper
 from preempt_exporter.settings import LaneSettings, TaskSettings, Thresholds
 from preempt_exporter.state.watched import Watched
+from preempt_exporter.tail.batch import read_batch
 from preempt_exporter.tail.follow import Tail
 from preempt_exporter.tail.watch import Watch
 from tests.metrics.scraping import GOLDEN, Samples, samples_of, unique
@@ -194,6 +195,25 @@ def test_a_state_that_does_not_change_is_confirmed_not_written_anew(
     state.unlink()
     same_file_after(6)
     assert state.exists()
+
+
+def test_state_files_that_a_glob_matches_are_no_ledgers(
+    start: Callable[..., Stepped], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Our own state beside the ledgers: not read, not bad, not behind, said once; to a cold read neither."""
+    (tmp_path / "l.jsonl").write_text('{"event":"heartbeat","task_id":"a","ts_ms":1}\n')
+    exporter = start(tmp_path / "*", FixedClock(T0_MS), tmp_path / "state")
+    for number in range(40):
+        exporter.clock.advance(1_000)
+        exporter.step()
+        with (tmp_path / "l.jsonl").open("a") as file:
+            file.write(f'{{"event":"heartbeat","task_id":"a","ts_ms":{number}}}\n')
+    exporter.step(2)
+    scrape = exporter.scrape()
+    assert scrape.value("preempt_ledger_lines_total") == 41
+    assert scrape.value("preempt_ledger_lag_bytes") == scrape.value("preempt_ledger_suspected_loss_total") == 0
+    assert len([said for said in caplog.messages if "state file: not followed" in said]) == 2  # and the previous one
+    assert b"".join(chunk.data for chunk in read_batch([f"{tmp_path}/*"])) == (tmp_path / "l.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("files_per_folder", [1, 400])

@@ -19,10 +19,11 @@ from preempt_exporter.clock import Clock
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.tail.positions import Positions, TailStats
+from preempt_exporter.tail.source import STATE_MAGIC
 
 log = logging.getLogger("preempt_exporter")
 
-MAGIC = b"preempt-exporter state 1 "
+MAGIC = STATE_MAGIC + b"1 "
 WRITE_EVERY_S = 5.0
 
 

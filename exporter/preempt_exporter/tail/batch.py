@@ -13,7 +13,15 @@ from preempt_exporter.tail.folders import Folders, Form, rotated_form
 from preempt_exporter.tail.identity import Relation, Trail, compare
 from preempt_exporter.tail.ledgers import LedgerFiles, files_of, find_ledgers, first_wildcard, is_glob
 from preempt_exporter.tail.lines import ContentChanged, last_piece, next_piece
-from preempt_exporter.tail.source import DamagedFile, PackedSource, PlainSource, is_packed, open_regular
+from preempt_exporter.tail.source import (
+    STATE_MAGIC,
+    DamagedFile,
+    PackedSource,
+    PlainSource,
+    is_our_state,
+    is_packed,
+    open_regular,
+)
 
 AnySource = PlainSource | PackedSource
 
@@ -171,7 +179,7 @@ class _Reading:
 
 
 def _open(path: str, seen: set[tuple[int, int]]) -> AnySource | None:
-    """The file; None for one that was read under another name, or that went away since its folder was listed."""
+    """The file; None for one that was read under another name, that went away, or that is an exporter's state."""
     try:
         descriptor = open_regular(path)
         found = os.fstat(descriptor)
@@ -180,9 +188,10 @@ def _open(path: str, seen: set[tuple[int, int]]) -> AnySource | None:
             os.close(descriptor)
             return None
         seen.add(key)
-        if is_packed(os.pread(descriptor, 4, 0)):
+        begin = os.pread(descriptor, len(STATE_MAGIC), 0)
+        if is_packed(begin) or is_our_state(begin):
             os.close(descriptor)
-            return PackedSource(path)
+            return PackedSource(path) if is_packed(begin) else None
     except FileNotFoundError:
         return None
     except OSError as error:

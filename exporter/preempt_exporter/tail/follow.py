@@ -23,7 +23,7 @@ FULL_SCAN_S = 10.0
 """How often every folder is listed and every name looked up, whatever times and notifications say."""
 LOOKS_PER_S = 1000
 """Idle files and folders looked at per second, at most."""
-LOOK_SHARE = 0.003
+LOOK_SHARE = 0.002
 """How much of the time looking at idle folders may take, and at idle files: a look costs 4 µs here, 20 µs there."""
 _MIN_LOOKS = 32
 _ROOM_EVERY_S = 10.0
