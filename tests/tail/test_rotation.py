@@ -508,3 +508,16 @@ def test_compressing_what_was_read_arouses_no_suspicion(
     reader.wait(5 * QUIET_MS)
     assert reader.lines == lines.written
     assert reader.tail.stats.suspected_loss == 0
+
+
+def test_a_rotation_seen_half_way_is_counted(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A look between the rename and the new file does not hide that one took the other's place."""
+    lines.append(ledger, 3)
+    reader = follow(ledger)
+    reader.poll()
+    rename(ledger)
+    reader.poll()
+    lines.append(ledger, 2)
+    reader.wait(1_000)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.rotations == 1
