@@ -133,13 +133,15 @@ class Gate:
                 ),
             )
 
-    def preempt(self, key: TaskKey, *, output_tokens: int | None = None) -> Answer:
+    def preempt(self, key: TaskKey, *, output_tokens: int | None = None, inferred: bool | None = None) -> Answer:
         """The slot was lost; waste and totals follow from what the gate knows.
 
         `output_tokens`: how far the worker had got, if that is known better than from its last sign of life.
+        `inferred`: True when nobody saw it happen.
         """
         return self._change_running(
-            key, lambda life, now_ms: self._lines.preempt(life, now_ms, output_tokens=output_tokens)
+            key,
+            lambda life, now_ms: self._lines.preempt(life, now_ms, output_tokens=output_tokens, inferred=inferred),
         )
 
     def complete(self, key: TaskKey, *, output_tokens: int | None = None) -> Answer:
@@ -191,6 +193,11 @@ class Gate:
         with self._alone:
             self._journal.catch_up()
             return sum(life.lane == lane and life.state == "running" for life in self._journal.book.live())
+
+    def catch_up(self) -> None:
+        """Read what others wrote about its tasks. Raises `UnreadableInput`."""
+        with self._alone:
+            self._journal.catch_up()
 
     def write_snapshot(self) -> None:
         """Put down what is known, so that a restart reads only newer lines. Raises OSError."""

@@ -29,6 +29,7 @@ class Watched:
         self.lanes = lanes
         self.figures.make_labels_known(lanes.names)
         self._task_fold = TaskFold(self.figures, tasks.defaults)
+        self._apply_defaults()
         self._ledger_indexes = {memory.name: index for index, memory in enumerate(self.figures.ledgers)}
 
     def fold(self, records: Sequence[Record], ledger: str, now_ms: int) -> None:
@@ -106,6 +107,15 @@ class Watched:
     def expire(self, now_ms: int) -> None:
         """Forget what has left by `now_ms`; called at a slow, regular pace."""
         expire(self.figures, self.lanes, now_ms)
+
+    def _apply_defaults(self) -> None:
+        """Lives of a snapshot take today's defaults for what none of their lines gave."""
+        for run in self.figures.runs.values():
+            for life in run.lives.values():
+                if not (life.deadline_given or life.deadline_derived):
+                    life.deadline_ms = self.tasks.defaults.deadline_ms
+                if not life.budget_given:
+                    life.task_budget = self.tasks.defaults.task_budget
 
     def _unusual(self, event: TaskEvent, life: Life, moment_ms: int, index: int, run: Run) -> Life | None:
         """The life that `event` still moves when it comes late or after an end; None: it changes counters only."""
