@@ -9,7 +9,7 @@ from typing import Any
 from preempt_exporter.ledger.records import Attempt, Heartbeat, Record, SwitchEvent, TaskEvent
 from preempt_exporter.settings import LaneSettings, TaskSettings
 from preempt_exporter.state.attempt_fold import fold_attempt
-from preempt_exporter.state.expiry import MAX_RUNS_KEPT, expire, make_room
+from preempt_exporter.state.expiry import MAX_RUNS_KEPT, expire, forget_stale_ends, make_room
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.life import RUNNING, Life
 from preempt_exporter.state.repeats import LedgerMemory
@@ -47,6 +47,7 @@ class Watched:
         self._fold_in_order(fresh, index, memory, now_ms)
         if figures.lives_kept > self.tasks.limit:
             make_room(figures, self.tasks, now_ms)
+        forget_stale_ends(figures)
         if len(figures.runs) > MAX_RUNS_KEPT:
             self.expire(now_ms)
 
