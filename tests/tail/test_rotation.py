@@ -255,6 +255,22 @@ def test_a_compressed_file_that_nobody_read_is_suspected_loss(ledger: Path, line
     assert reader.said("compressed form of no file that was read")
 
 
+def test_a_restart_does_not_forget_an_unexplained_compressed_form(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Written, rotated and compressed between two looks, then restarted within seconds: still suspected, once."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(b'{"never":"seen"}\n'))
+    lines.append(ledger, 2)
+    reader.poll()
+    reader.restart()
+    reader.wait(4 * QUIET_MS)
+    reader.restart()
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert sum("compressed form of no file that was read" in notice.message for notice in reader.notices) == 1
+
+
 def test_rewrite_and_replace_with_other_content(ledger: Path, lines: Lines, follow: Follow) -> None:
     """A new file put in place over the old one is read whole; what the old one still held comes first."""
     lines.append(ledger, 10)

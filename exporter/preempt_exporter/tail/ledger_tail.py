@@ -264,8 +264,6 @@ class LedgerTail:
 
     def positions(self) -> LedgerPositions:
         """To be kept, and handed to the next `LedgerTail` of the same live name."""
-        return LedgerPositions(
-            files=[track.position() for track in self.seating.tracks],
-            past=self.seating.past.kept(),
-            packed_seen=self.seating.past.packed_seen(),
-        )
+        positions = LedgerPositions(files=[track.position() for track in self.seating.tracks])
+        self.seating.past.remember_in(positions)
+        return positions

@@ -30,6 +30,9 @@ class PastContents:
         self._knows_packed = kept is not None
         self._unexplained: dict[str, float] = {}
         self._vanished: list[PastContent] = []
+        if kept is not None:
+            self._unexplained = dict.fromkeys(kept.packed_unexplained, around.now_s())
+            self._vanished = list(kept.vanished)
         self._plain_names: set[str] = set()
         self._looked_s = float("-inf")
         for content in kept.past if kept is not None else ():
@@ -186,10 +189,13 @@ class PastContents:
         for surplus in self.contents[:-_KEPT]:
             self.remove(surplus)
 
-    def kept(self) -> list[PastContent]:
-        """What the next run is to remember."""
-        return [PastContent(position=content.position, owed=content.owed) for content in self.contents]
+    def remember_in(self, positions: LedgerPositions) -> None:
+        """Write down what the next run is to remember."""
+        positions.past = [_copy(content) for content in self.contents]
+        positions.packed_seen = sorted(self._packed)
+        positions.packed_unexplained = list(self._unexplained)
+        positions.vanished = [_copy(content) for content in self._vanished]
 
-    def packed_seen(self) -> list[Key]:
-        """The compressed forms that are known."""
-        return sorted(self._packed)
+
+def _copy(content: PastContent) -> PastContent:
+    return PastContent(position=content.position, owed=content.owed)
