@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from preempt_exporter.control.bodies import body_from, json_object
 from preempt_exporter.control.desk import Desk
@@ -22,6 +22,7 @@ from preempt_exporter.control.once import MAX_KEY_CHARACTERS
 from preempt_exporter.control.openapi import openapi_document
 from preempt_exporter.control.operations import Operation
 from preempt_exporter.control.problems import Problem
+from preempt_exporter.control.unread_body import EarlyAnswer, may_have_body
 from preempt_exporter.errors import LedgerWriteError, PreemptExporterError, StoreUnavailable, UnreadableInput
 
 _log = logging.getLogger(__name__)
@@ -151,7 +152,7 @@ async def _bounded_body(request: Request, most_bytes: int) -> bytes:
                 break
         else:
             return b"".join(pieces)
-    raise Problem(413, f"the body may have {most_bytes} bytes at most", headers={"Connection": "close"})
+    raise Problem(413, f"the body may have {most_bytes} bytes at most")
 
 
 def _idempotency_key(request: Request) -> str | None:
@@ -170,19 +171,16 @@ def _unescaped(segment: str) -> str:
         raise Problem(400, "a name in the path is not UTF-8") from None
 
 
-async def _problem(request: Request, error: Exception) -> Response:
+async def _problem(request: Request, error: Exception) -> ASGIApp:
     assert isinstance(error, Problem)
-    return error.response()
+    return EarlyAnswer(error.response()) if error.status == 413 else error.response()
 
 
-async def _http_problem(request: Request, error: Exception) -> Response:
+async def _http_problem(request: Request, error: Exception) -> ASGIApp:
     """What Starlette itself refuses: other paths and other methods."""
     assert isinstance(error, HTTPException)
     detail = {404: "no such path; see /openapi.json", 405: "no such method here; see Allow"}.get(
         error.status_code, error.detail
     )
-    problem = Problem(error.status_code, detail, headers=error.headers)
-    response = problem.response()
-    if error.status_code == 405 and request.headers.get("content-length", "0") != "0":
-        response.headers["Connection"] = "close"
-    return response
+    response = Problem(error.status_code, detail, headers=error.headers).response()
+    return EarlyAnswer(response) if may_have_body(request.scope) else response
