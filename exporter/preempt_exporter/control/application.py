@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from preempt_exporter.control.bodies import body_from, json_object
 from preempt_exporter.control.desk import Desk
@@ -171,12 +171,12 @@ def _unescaped(segment: str) -> str:
         raise Problem(400, "a name in the path is not UTF-8") from None
 
 
-async def _problem(request: Request, error: Exception) -> ASGIApp:
+async def _problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
     return EarlyAnswer(error.response()) if error.status == 413 else error.response()
 
 
-async def _http_problem(request: Request, error: Exception) -> ASGIApp:
+async def _http_problem(request: Request, error: Exception) -> Response:
     """What Starlette itself refuses: other paths and other methods."""
     assert isinstance(error, HTTPException)
     detail = {404: "no such path; see /openapi.json", 405: "no such method here; see Allow"}.get(

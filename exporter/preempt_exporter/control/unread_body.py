@@ -17,7 +17,7 @@ def may_have_body(scope: Scope) -> bool:
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
-class EarlyAnswer:
+class EarlyAnswer(Response):
     """Sends the whole answer at once, then takes what still comes for a moment and throws it away.
 
     A connection that is closed with bytes unread is reset, and the reset can overtake the answer.
@@ -25,14 +25,14 @@ class EarlyAnswer:
 
     def __init__(self, response: Response) -> None:
         """`response` closes the connection: where the body ends, nobody knows."""
-        self._response = response
-        self._response.headers["Connection"] = "close"
+        super().__init__(response.body, response.status_code)
+        self.raw_headers = response.raw_headers
+        self.headers["Connection"] = "close"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, linger, end."""
-        response = self._response
-        await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
-        await send({"type": "http.response.body", "body": response.body, "more_body": True})
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
         left = LINGER_BYTES
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LINGER_S):
