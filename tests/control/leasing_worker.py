@@ -1,7 +1,7 @@
 """A worker across a network: does what standard input says and prints what came of it, one line each.
 
-`python -m tests.control.leasing_worker URL LEASE_MS PATIENCE_S`; lines: `grant SHARD`, `may_write`, `wait_until_stopped`,
-`renew`, `commit`, `admit TASK`.
+`python -m tests.control.leasing_worker URL LEASE_MS PATIENCE_S`; lines are `grant SHARD`, `may_write`,
+`wait_until_stopped`, `renew`, `commit`, `admit TASK`.
 """
 
 import sys

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any
@@ -28,6 +29,7 @@ from preempt_exporter.errors import LedgerWriteError, PreemptExporterError, Stor
 _log = logging.getLogger(__name__)
 
 KEY_HEADER = "Idempotency-Key"
+_KEY = re.compile(rf"[!-~]{{1,{MAX_KEY_CHARACTERS}}}")
 REPLAYED_HEADER = "Idempotency-Replayed"
 ANSWER_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
@@ -159,8 +161,8 @@ def _idempotency_key(request: Request) -> str | None:
     given = request.headers.getlist(KEY_HEADER)
     if not given:
         return None
-    if len(given) > 1 or not 1 <= len(given[0]) <= MAX_KEY_CHARACTERS:
-        raise Problem(400, f"{KEY_HEADER}: give one, of 1 to {MAX_KEY_CHARACTERS} characters")
+    if len(given) > 1 or not _KEY.fullmatch(given[0]):
+        raise Problem(400, f"{KEY_HEADER}: give one, of 1 to {MAX_KEY_CHARACTERS} visible ASCII characters")
     return given[0]
 
 
