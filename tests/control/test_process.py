@@ -2,6 +2,7 @@
 
 import resource
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -71,3 +72,18 @@ def test_what_the_disk_does_not_take_is_not_acknowledged(tmp_path: Path) -> None
 def _status_of(client: ControlClient, task: str) -> int:
     status, _ = client._try("POST", f"/v1/tasks/{task}/admit", b'{"deadline_ms":5000}', {})
     return status
+
+
+def test_clients_that_hang_up_in_the_middle_leave_no_trace_in_the_log(tmp_path: Path) -> None:
+    """Half a head, half a body, a body with no reader: the service goes on, and says nothing of it."""
+    with control_process(tmp_path / "l.jsonl", "--insecure-loopback") as running:
+        host, port = running.url.removeprefix("http://").split(":")
+        said = running.log()
+        head = b"POST /v1/tasks/t/admit HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n"
+        for sent in (head, head + b"\r\n{", head + b"Origin: x\r\n\r\n{"):
+            with socket.create_connection((host, int(port)), timeout=10) as client:
+                client.sendall(sent)
+        client_of_all = ControlClient(running.url)
+        assert client_of_all.task("t", "admit")["outcome"] == "admitted"
+        assert running.end(signal.SIGTERM) == 0
+        assert running.log() == said

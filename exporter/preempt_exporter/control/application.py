@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -69,8 +69,8 @@ class Application:
             scope = {**scope, "path": raw.decode("ascii", "replace")}
         try:
             await self._starlette(scope, receive, send)
-        except asyncio.CancelledError:
-            return  # the server has stopped and this client is gone: there is nothing left to say
+        except (asyncio.CancelledError, ClientDisconnect):
+            return  # this client is gone: there is nothing left to say
 
     def _endpoint(self, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:

@@ -57,8 +57,17 @@ class CheckpointBody(OfTask, frozen=True, kw_only=True):
     next_within_ms: Count | None = None
 
 
-class ProgressBody(OfTask, frozen=True, kw_only=True):
-    """How far the worker had got: for `preempt` and `complete`."""
+class PreemptBody(OfTask, frozen=True, kw_only=True):
+    """The slot was lost; needs nothing."""
+
+    output_tokens: Count | None = None
+    """How far the worker had got, where that is known better than from its last sign of life."""
+    inferred: bool | None = None
+    """Nobody saw it, but the worker fell silent."""
+
+
+class CompleteBody(OfTask, frozen=True, kw_only=True):
+    """The task is done; the progress known last stands unless it is said."""
 
     output_tokens: Count | None = None
 
