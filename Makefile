@@ -9,12 +9,14 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 $(VENV)/.runtime: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@tools/make-venv.sh $(PYTHON) $(VENV)
+	@echo 'Installing into $(VENV), once ...'
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@tools/make-venv.sh $(PYTHON) $(VENV)
+	@echo 'Installing into $(VENV), once ...'
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/.runtime
 
@@ -34,6 +36,7 @@ soak: $(VENV)/.dev test-tools ## The long runs: a fuzzer on the decoder, then th
 bench: $(VENV)/.dev test-tools ## Measure, side by side with peers, and print ratios
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/spend.py
 
 test-tools: ## Install the programs that the tests run (tools/test-packages.txt), or say which are missing
 	@tools/install-test-packages.sh

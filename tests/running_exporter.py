@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from preempt_exporter.cli.main import main
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 LOOK_EVERY_S = 0.05
 PAST_NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 COMMAND = [sys.executable, "-m", "preempt_exporter.cli.main"]

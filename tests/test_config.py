@@ -154,6 +154,7 @@ def test_0_and_more_than_1_are_legal(setting: Setting, text: str) -> None:
         ("lanes:\n  - name: a\n    prefil_tokens_per_s: 5\n", 3, 5, "did you mean 'prefill_tokens_per_s'?"),
         ("lanes:\n  - name: a\n    prefill_tokens_per_s: fast\n", 3, 27, "prefill_tokens_per_s: 'fast' is not"),
         (f"lanes:\n  - name: {'x' * 65}\n", 2, 11, "name: a lane's name has 1 to 64 bytes"),
+        ("lanes:\n  - prefill_tokens_per_s: 5\n", 2, 5, "every entry of lanes needs a name"),
         ("task: {limit: 1\n", 2, 1, "no valid YAML"),
     ],
 )
@@ -166,12 +167,6 @@ def test_a_mistake_in_the_file_is_told_by_its_place(
     assert (caught.value.line, caught.value.column) == (line, column)
     assert words in str(caught.value)
     assert str(caught.value).startswith(f"{tmp_path / 'config.yml'}:{line}:{column}: ")
-
-
-def test_a_lane_without_a_name_is_refused(tmp_path: Path) -> None:
-    """An entry of lanes says what it is about."""
-    with pytest.raises(ConfigError, match="needs a name"):
-        resolved(written(tmp_path, "lanes:\n  - prefill_tokens_per_s: 5\n"))
 
 
 def test_a_file_that_is_not_there_is_unreadable(tmp_path: Path) -> None:

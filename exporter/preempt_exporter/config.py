@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from preempt_exporter.durations import parse_duration_ms
-from preempt_exporter.errors import ConfigError, UnreadableInput, UsageError
+from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.ledger.records import MAX_EXACT_INTEGER, MAX_LANE_BYTES
 from preempt_exporter.settings import LaneSettings, TaskDefaults, TaskSettings, Thresholds
 from preempt_exporter.yaml_section import Section, read_section
@@ -166,6 +166,9 @@ TASK_NAMES = tuple(s.name for s in SETTINGS if s.name.partition(".")[0] in ("tas
 
 SERVE_NAMES = tuple(s.name for s in SETTINGS)
 
+EXPORT_NAMES = tuple(name for name in SERVE_NAMES if not name.startswith("web."))
+"""What a command that reads like `serve` but listens nowhere can be told."""
+
 _LANE_KEYS: Mapping[str, Callable[[str], Any]] = {
     "name": _lane,
     "prefill_tokens_per_s": _number,
@@ -285,7 +288,13 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
         for name, key in spelt.items():
             if name in settings:
                 _take(values, section, key, settings[name])
-    return values, tuple(_lane_entry(entry) for entry in root.sections("lanes"))
+    lanes: dict[str, Mapping[str, Any]] = {}
+    for entry in root.sections("lanes"):
+        lane = _lane_entry(entry)
+        if lane["name"] in lanes:
+            entry.fail("name", f"lane {lane['name']!r} is there twice")
+        lanes[lane["name"]] = lane
+    return values, tuple(lanes.values())
 
 
 def _take(values: dict[str, Any], section: Section, key: str, setting: Setting) -> None:
@@ -303,7 +312,7 @@ def _take(values: dict[str, Any], section: Section, key: str, setting: Setting) 
 def _lane_entry(entry: Section) -> Mapping[str, Any]:
     entry.refuse_unknown(tuple(_LANE_KEYS))
     if not entry.has("name"):
-        raise ConfigError("every entry of lanes needs a name", path=entry.path)
+        entry.fail_here("every entry of lanes needs a name")
     lane: dict[str, Any] = {}
     for key, parse in _LANE_KEYS.items():
         if entry.has(key):

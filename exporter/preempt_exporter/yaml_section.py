@@ -118,6 +118,11 @@ class Section:
         node = self._values.get(key)
         return (node.start_mark.line + 1, node.start_mark.column + 1) if node else (0, 0)
 
+    def span(self, key: str) -> tuple[int, int]:
+        """Where the value at `key` begins and ends in the file's text, in characters."""
+        node = self._values[key]
+        return node.start_mark.index, node.end_mark.index
+
 
 def read_section(path: str) -> Section:
     """The file's one document as a section; `ConfigError` where it is no YAML mapping, `OSError` where unreadable."""
@@ -130,7 +135,9 @@ def read_section(path: str) -> Section:
         raise ConfigError(
             f"no valid YAML: {error.problem or error.context}", path=path, line=line, column=column
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError as error:
+        raise ConfigError("no valid YAML here: it is nested too deeply", path=path) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError("no valid YAML: it holds characters that YAML does not allow", path=path) from error
     return Section(root, path=path, name="the file")
 

@@ -44,3 +44,16 @@ def test_lost_tokens_are_prompt_and_progress_since_the_checkpoint() -> None:
     assert lost_tokens(800, 0, 100) == 800
     assert lost_tokens(0, 0, 0) == 0
     assert lost_tokens(None, 40, 0) is None
+
+
+def test_a_rate_next_to_nothing_costs_the_most_that_can_be_said() -> None:
+    """No overflow, whatever the configured prefill rate."""
+    cost_ms = restart_cost_ms(
+        p95_wait_s=0.0,
+        prompt_tokens=2**53,
+        target_tokens=0,
+        checkpoint_tokens=0,
+        decode_tokens_per_s=1.0,
+        prefill_tokens_per_s=1e-300,
+    )
+    assert cost_ms == 2**53

@@ -1,11 +1,15 @@
 """Runbooks are pages that a person can act on: whole, dated, with links and commands that exist."""
 
+import os
 import re
+import subprocess
 from datetime import date
 from pathlib import Path
 
 import pytest
+import yaml
 
+from preempt_exporter.promtool import find_promtool
 from preempt_exporter.rules_pack.pack import rule_files, runbooks_folder
 from preempt_exporter.rules_pack.parameters import PARAMETERS
 from preempt_exporter.rules_pack.rule_file import read_rules
@@ -101,3 +105,19 @@ def test_what_must_be_said_is_said() -> None:
     assert "long prompt and no checkpoint pass this line at *any* preemption" in text
     assert "Idle GPUs are not permission to enqueue" in text
     assert "Idle GPUs are not permission to enqueue" in INDEX
+
+
+def test_the_scrape_configuration_that_ships_loads_and_pins_the_instance() -> None:
+    """Prometheus accepts it, its job is the rules' job, and `instance` is pinned."""
+    shipped = runbooks_folder().parents[1] / "deploy" / "prometheus" / "prometheus.yml"
+    done = subprocess.run(
+        [find_promtool(os.environ), "check", "config", "--syntax-only", str(shipped)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    scrape = yaml.safe_load(shipped.read_text(encoding="utf-8"))["scrape_configs"][0]
+    assert scrape["job_name"] == next(parameter.default for parameter in PARAMETERS if parameter.name == "job")
+    assert scrape["relabel_configs"][0]["target_label"] == "instance"

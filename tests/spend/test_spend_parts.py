@@ -3,7 +3,7 @@
 import pytest
 
 from preempt_exporter.errors import UsageError
-from preempt_exporter.spend.parts import Cases, cover_the_shard
+from preempt_exporter.spend.parts import Cases, cover_the_shard, read_shard_name
 from tests.spend.spend_play import LEASE_MS, Play
 
 
@@ -97,6 +97,25 @@ def test_parts_make_no_shard_whose_size_nobody_gave(play: Play) -> None:
 def test_covering_means_each_case_once(parts: list[tuple[int, int]], covered: bool) -> None:
     """In any order, without a hole, from 0 to the last."""
     assert cover_the_shard([Cases(*part) for part in parts], 10) is covered
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "overlap"),
+    [
+        ("3", "3", True),
+        ("3", "4", False),
+        ("3/0-9", "3", True),
+        ("3/0-9", "4/0-9", False),
+        ("3/0-9", "3/9-12", True),
+        ("3/0-9", "3/10-12", False),
+        ("a/b/0-9", "b/0-9", False),
+        ("a/b/0-9", "a/b", True),
+    ],
+)
+def test_names_overlap_where_they_share_a_case(one: str, other: str, overlap: bool) -> None:
+    """Either way round; a slash that is no part's belongs to the shard's own name."""
+    assert read_shard_name(one).overlaps(read_shard_name(other)) is overlap
+    assert read_shard_name(other).overlaps(read_shard_name(one)) is overlap
 
 
 @pytest.mark.parametrize("shard", ["3/49-30", "3/0-9/2-3", "3/1-99999999999999999"])

@@ -45,6 +45,12 @@ READ_TWO_WAYS: dict[str, Deviation] = {
     ),
 }
 
-FAULTS: dict[str, Deviation] = {}
+FAULTS: dict[str, Deviation] = {
+    "a restart cost needs a decode rate though nothing is left": Deviation(
+        "no tokens take no time at any rate: with a configured prefill rate, or no prompt, the cost is known",
+        (line("admit", 0, prompt_tokens=0, target_tokens=0),),
+        1,
+    ),
+}
 
 DEVIATIONS = READ_TWO_WAYS | FAULTS

@@ -187,6 +187,8 @@ def restart_cost_of(
     prefill_per_s = settings.lane.prefill_tokens_per_s.get(lane)
     prefill_per_ms = decode_per_ms if prefill_per_s is None else prefill_per_s / 1000
     left = max(0, target - life.checkpoint_tokens())
+    if decode_per_ms is None and "a restart cost needs a decode rate though nothing is left" in settings.deviations:
+        return None
     cost_ms = wait_ms
     for tokens, rate_per_ms in ((prompt, prefill_per_ms), (left, decode_per_ms)):
         if tokens > 0:
@@ -198,7 +200,7 @@ def restart_cost_of(
 
 def p95_wait_ms(lane: str, told: list[TaskLine], fresh: list[Line], settings: Settings, now_ms: int) -> float | None:
     """From the lane's kept attempt lines if there are any, else from enqueue to first admit."""
-    attempts = kept(fresh, lane, settings.lane.window_ms, now_ms, settings.deviations)
+    attempts = kept(fresh, lane, settings.lane.window_ms, now_ms)
     if attempts:
         return 1000 * p95([wait_s(line) for line in attempts])
     waits = [float(one.first_wait_ms) for one in told if one.lane == lane and one.first_wait_ms is not None]

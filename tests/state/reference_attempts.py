@@ -63,11 +63,9 @@ def p95(values: list[float]) -> float:
     return ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))]
 
 
-def kept(lines: list[Line], lane: str, window_ms: int, now_ms: int, deviations: Deviations) -> list[Line]:
+def kept(lines: list[Line], lane: str, window_ms: int, now_ms: int) -> list[Line]:
     """The lane's last 10,000 attempts, none older than the window where lines say when they were."""
     last = [line for line in lines if line.event == "" and line.lane == lane][-WINDOW_ATTEMPTS:]
-    if "an attempt ages from its raw stamp" in deviations:
-        return [line for line in last if not line.has("ts_ms") or now_ms - line.get("ts_ms") <= window_ms]
     return [line for line in last if not line.has("ts_ms") or now_ms - line.moment_ms <= window_ms]
 
 
@@ -126,5 +124,5 @@ def tell_attempts(
         lane.waits_s.append(wait_s(line))
         lane.runs_s.append(run_s(line))
     for name, lane in told.items():
-        lane.window = window_of(kept(lines, name, lanes.window_ms, now_ms, deviations), thresholds.margin_s)
+        lane.window = window_of(kept(lines, name, lanes.window_ms, now_ms), thresholds.margin_s)
     return told

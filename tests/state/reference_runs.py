@@ -58,38 +58,53 @@ def reservations(lines: list[Line]) -> list[Reservation]:
     return found
 
 
-def whole_shards_accepted(lines: list[Line], deviations: Deviations) -> set[str]:
-    """The shards that stand accepted after these lines: whole, or by parts that cover each case once."""
+def whole_shards_accepted(lines: list[Line]) -> set[str]:
+    """The shards that stand accepted after these lines: whole, or by parts that cover each case once.
+
+    Nothing but a compensation, of the shard or of a part of it, takes an acceptance back.
+    """
     accepted: dict[str, int] = {}
+    whole: set[str] = set()
     cases_per_shard: int | None = None
     for line in lines:
+        name = line.get("shard")
         if line.event == "run_open" and line.has("cases_per_shard"):
             cases_per_shard = line.get("cases_per_shard")
         elif line.event == "commit":
-            accepted[line.get("shard")] = line.get("epoch")
-        elif line.event == "compensate" and (
-            accepted.get(line.get("shard")) == line.get("epoch") or "any epoch is compensated" in deviations
-        ):
-            accepted.pop(line.get("shard"), None)
-    whole = {name for name in accepted if not PART.fullmatch(name)}
-    cases: dict[str, list[int]] = {}
-    for name in accepted:
-        part = PART.fullmatch(name)
-        if part is not None and int(part["first"]) <= int(part["last"]):
-            cases.setdefault(part["shard"], []).extend(range(int(part["first"]), int(part["last"]) + 1))
-    if cases_per_shard:
-        whole |= {shard for shard, covered in cases.items() if sorted(covered) == list(range(cases_per_shard))}
+            accepted[name] = line.get("epoch")
+            if not cases_of(name):
+                whole.add(name)
+        elif line.event == "compensate" and accepted.get(name) == line.get("epoch"):
+            del accepted[name]
+            whole.discard(shard_of(name))
+        whole |= {shard for shard in map(shard_of, accepted) if covered(shard, accepted, cases_per_shard)}
     return whole
 
 
-def acceptances(lines: list[Line], deviations: Deviations) -> list[int]:
+def shard_of(name: str) -> str:
+    """The shard that a part is of; a name that gives no cases is the shard's own."""
+    part = PART.fullmatch(name)
+    return part["shard"] if part is not None and cases_of(name) else name
+
+
+def cases_of(name: str) -> range:
+    """The cases that a part's name gives (`3/30-49`); none for a whole shard."""
+    part = PART.fullmatch(name)
+    return range(int(part["first"]), int(part["last"]) + 1) if part is not None else range(0)
+
+
+def covered(shard: str, accepted: dict[str, int], cases_per_shard: int | None) -> bool:
+    """Whether the shard's accepted parts hold each of its cases once."""
+    cases = [case for name in accepted if shard_of(name) == shard for case in cases_of(name)]
+    return bool(cases_per_shard) and sorted(cases) == list(range(cases_per_shard or 0))
+
+
+def acceptances(lines: list[Line]) -> list[int]:
     """The moments at which a shard that was not accepted became so."""
     moments: list[int] = []
     for count, line in enumerate(lines, start=1):
         if line.event in ("run_open", "commit"):
-            newly = whole_shards_accepted(lines[:count], deviations) - whole_shards_accepted(
-                lines[: count - 1], deviations
-            )
+            newly = whole_shards_accepted(lines[:count]) - whole_shards_accepted(lines[: count - 1])
             moments.extend(line.moment_ms for _ in newly)
     return moments
 
@@ -133,18 +148,16 @@ def tell_run(
         run.leases_open = len(open_ones)
     run.committed_tokens = sum(line.get("tokens") for line in lines if line.event == "commit")
     run.burned_tokens = sum(line.get("burned_tokens") or 0 for line in lines if line.event == "release")
-    run.shards_accepted = len(acceptances(lines, deviations))
+    run.shards_accepted = len(acceptances(lines))
     run.compensations = sum(line.event == "compensate" for line in lines)
 
     tasks = next((one.get("tasks") for one in reversed(opens) if one.has("tasks")), None)
     if tasks is not None and run.deadline_ms is not None:
         moments = [one.line.moment_ms for one in told if one.line.run == name and one.completed]
-        moments += [line.moment_ms for line in jobs_done(lines) if line.has("ts_ms")] + acceptances(lines, deviations)
-        completed = run.tasks["complete"] + len(jobs_done(lines)) + len(whole_shards_accepted(lines, deviations))
+        moments += [line.moment_ms for line in jobs_done(lines) if line.has("ts_ms")] + acceptances(lines)
+        completed = run.tasks["complete"] + len(jobs_done(lines)) + len(whole_shards_accepted(lines))
         remaining = max(0, tasks - completed)
         first_ms = min(line.moment_ms for line in lines)
-        if "a run's first line is the one read first" in deviations:
-            first_ms = lines[0].moment_ms
         if "a run that is as old as now has a rate" in deviations:
             first_ms = min(first_ms, now_ms - 1)
         run.projected_slack_s = projected_slack_s(run.deadline_ms, remaining, moments, first_ms, now_ms)

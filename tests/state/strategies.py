@@ -28,6 +28,7 @@ LANES = (None, None, "free", "paid")
 HOSTS = (None, "h1", "h2")
 LINE_IDS = (None, None, None, None, None, "i1", "i2", "i3")
 SHARDS = (3, "4", "3/0-1", "3/2-3", "3/2-2")
+OVERLAPS = {"4/2-3": {"4/2-2"}, "4/2-2": {"4/2-3"}}
 SMALL_COUNTS = (0, 1, 2, 3)
 TOKENS = (0, 10, 100, 240, 840)
 DURATIONS_MS = (0, SECOND_MS, 30 * SECOND_MS, 2 * MINUTE_MS, 20 * MINUTE_MS)
@@ -66,8 +67,8 @@ def admission_fields(moments_ms: st.SearchStrategy[int]) -> dict[str, st.SearchS
 
 
 @st.composite
-def task_events(draw: st.DrawFn, moments_ms: st.SearchStrategy[int]) -> Fields:
-    """One admission event."""
+def task_events(draw: st.DrawFn, moments_ms: st.SearchStrategy[int], *, of_one_task: bool = False) -> Fields:
+    """One admission event, of one and the same task if need be."""
     age_ms = draw(durations_ms)
     ages_and_slacks = {
         "queue_age_ms": st.just(age_ms),
@@ -92,8 +93,8 @@ def task_events(draw: st.DrawFn, moments_ms: st.SearchStrategy[int]) -> Fields:
     event = draw(st.sampled_from(sorted(own)))
     return {
         "event": event,
-        "task_id": draw(st.sampled_from(TASKS)),
-        "run": draw(st.sampled_from(RUNS)),
+        "task_id": "t1" if of_one_task else draw(st.sampled_from(TASKS)),
+        "run": None if of_one_task else draw(st.sampled_from(RUNS)),
         "lane": draw(st.sampled_from(LANES)),
         "host": draw(st.sampled_from(HOSTS)),
         "ts_ms": draw(moments_ms),
@@ -190,6 +191,12 @@ def lines(*, unlikely: bool) -> st.SearchStrategy[Fields]:
     return st.builds(with_extras, named, st.sampled_from(LINE_IDS), st.booleans())
 
 
+def lines_of_one_task() -> st.SearchStrategy[Fields]:
+    """Admission events of one task, within seconds of their reading, so that each meets what the others left."""
+    moments_ms = st.sampled_from((0, 0, 0, -1, -SECOND_MS, -30 * SECOND_MS, 5 * SECOND_MS))
+    return st.builds(with_extras, task_events(moments_ms, of_one_task=True), st.none(), st.just(False))
+
+
 def read_at(read_ms: int, line: Fields) -> Fields:
     """The line with its moments on the clock of its reader."""
     return line | {name: line[name] + read_ms for name in MOMENTS if name in line}
@@ -273,11 +280,11 @@ def spending(draw: st.DrawFn) -> list[LedgerLine]:
             if draw(st.booleans()):
                 done = {"epoch": accepted.pop(shard), "artifact_digest": "sha256:aa", "reason": "wrong answers"}
                 said.append({"event": "compensate", **about, **done})
-        elif shard not in reserved:
+        elif shard not in reserved and not OVERLAPS.get(shard, set()) & (reserved.keys() | accepted.keys()):
             reserved[shard] = highest[shard] = highest.get(shard, -1) + 1
             lease = {"tokens": 100, "lease_expires_ms": moment_ms + 2 * MINUTE_MS, "input_digest": "sha256:aa"}
             said.append({"event": "reserve", "epoch": reserved[shard], **about, **lease})
-        else:
+        elif shard in reserved:
             epoch = {"epoch": reserved[shard]}
             op = draw(st.sampled_from(("renew", "shard_checkpoint", "commit", "commit", "release")))
             own: dict[str, Fields] = {
@@ -291,7 +298,9 @@ def spending(draw: st.DrawFn) -> list[LedgerLine]:
                 accepted[shard] = reserved.pop(shard)
             elif op == "release":
                 del reserved[shard]
-    told: list[LedgerLine] = [(LEDGERS[0], line, line["ts_ms"]) for line in said]
+    told: list[LedgerLine] = [
+        (LEDGERS[0], {**line, "id": f"spend-{number}"}, line["ts_ms"]) for number, line in enumerate(said)
+    ]
     return told if draw(st.booleans()) else read_later(told)
 
 
@@ -305,17 +314,22 @@ def read_later(history: list[LedgerLine]) -> list[LedgerLine]:
 def histories(draw: st.DrawFn, *, most: int = 25, unlikely: bool = False) -> list[LedgerLine]:
     """Up to `most` valid lines in reading order, from two ledgers, while the clock moves on; some are written twice.
 
-    Most begin with a believable batch or believable spending, which the rest then disturbs; `unlikely` lets spend
-    events in that no store would write.
+    A line may be found again in the other ledger, but for spending: a store writes one ledger. Some are about one task
+    alone; some begin with a believable batch or believable spending, which the rest then disturbs; `unlikely` lets
+    spend events in that no store would write.
     """
-    history: list[LedgerLine] = draw(st.one_of(st.just([]), workloads(), spending()))
+    about = draw(st.sampled_from(("one task", "one task", "everything", "a workload", "spending")))
+    begin: dict[str, st.SearchStrategy[list[LedgerLine]]] = {"a workload": workloads(), "spending": spending()}
+    history = draw(begin.get(about, st.just([])))
     read_ms = history[-1][2] if history else START_MS
+    line_of = lines_of_one_task() if about == "one task" else lines(unlikely=unlikely)
     again = st.integers(0, 30)
-    steps = st.tuples(advances_ms, st.sampled_from((LEDGERS[0], *LEDGERS)), lines(unlikely=unlikely), st.none() | again)
+    steps = st.tuples(advances_ms, st.sampled_from((LEDGERS[0], *LEDGERS)), line_of, st.none() | st.none() | again)
     for advance_ms, ledger, line, which in draw(st.lists(steps, max_size=most)):
         read_ms += advance_ms
         if which is not None and which < len(history):
-            history.append((ledger, history[which][1], read_ms))
+            written_in, known, _ = history[which]
+            history.append((written_in if "shard" in known else ledger, known, read_ms))
         else:
             history.append((ledger, read_at(read_ms, line), read_ms))
     return history

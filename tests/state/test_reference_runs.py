@@ -73,6 +73,17 @@ def test_without_cases_per_shard_parts_accept_nothing() -> None:
     assert run(commit, opened, now=9).shards_accepted == 1
 
 
+def test_a_compensated_part_takes_its_shard_back() -> None:
+    """Then and only then: a later `cases_per_shard` undoes no acceptance."""
+    opened = line("run_open", 0, run="r", cases_per_shard=50, tasks=9, deadline_ms=10_000_000)
+    parts = (spend("commit", 1, shard="3/0-29"), spend("commit", 2, shard="3/30-49"))
+    again = spend("commit", 4, shard="3/0-29", epoch=1)
+    assert run(opened, *parts, again, now=9).shards_accepted == 1
+    assert run(opened, *parts, spend("compensate", 3, shard="3/0-29"), again, now=9).shards_accepted == 2
+    fewer = line("run_open", 3, run="r", cases_per_shard=40)
+    assert run(opened, *parts, fewer, now=9).projected_slack_s == run(opened, *parts, now=9).projected_slack_s
+
+
 def test_refusals_by_op_and_reason() -> None:
     """Without run; what no page names is `other`."""
     told = figures(

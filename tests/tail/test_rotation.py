@@ -334,3 +334,154 @@ def test_dated_forms_are_read_oldest_first(ledger: Path, lines: Lines, follow: F
     reader = follow(ledger)
     reader.poll()
     assert reader.lines == lines.written
+
+
+def test_a_form_that_begins_alike_and_then_differs_is_read_whole(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A form that is so far a prefix of what was read waits; once it differs all of it is new."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    form = ledger.with_name("l.jsonl.1")
+    form.write_bytes(b"".join(lines.written[:3]))
+    reader.wait(2_000)
+    assert len(reader.lines) == 10
+    with form.open("ab") as file:
+        file.write(lines.make(2))
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written[:10] + lines.written[:3] + lines.written[10:]
+
+
+def test_two_copies_between_two_looks(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Copied and truncated twice while nobody looked, the second copy half made: still in order, still once."""
+    lines.append(ledger, 1)
+    reader = follow(ledger)
+    reader.poll()
+    lines.append(ledger, 1)
+    shutil.copy(ledger, ledger.with_name("l.jsonl.2"))
+    ledger.write_bytes(lines.make(2))
+    content = ledger.read_bytes()
+    ledger.with_name("l.jsonl.1").write_bytes(content[: len(content) // 2])
+    reader.poll()
+    ledger.with_name("l.jsonl.1").write_bytes(content)
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_a_new_file_with_the_name_and_inode_of_a_finished_one(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Even where the file system gives name and inode again, the new content is read."""
+    lines.append(ledger, 50)
+    reader = follow(ledger)
+    reader.poll()
+    rotated = rename(ledger)
+    reader.wait(3 * QUIET_MS)
+    reader.clock.advance(10**12)
+    reader.poll()
+    rotated.unlink()
+    lines.append(rotated, 20)
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_a_replaced_file_whose_replacement_was_compressed_while_down(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """Where two vanished files share a beginning, the compressed form goes on after the longer one."""
+    lines.append(ledger, 6)
+    reader = follow(ledger)
+    reader.poll()
+    fresh = ledger.with_name("fresh")
+    shutil.copy(ledger, fresh)
+    lines.append(fresh, 4)
+    fresh.replace(ledger)
+    reader.poll()
+
+    def pack() -> None:
+        lines.append(ledger, 2)
+        ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(ledger.read_bytes()))
+        ledger.unlink()
+
+    reader.restart(pack)
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def test_a_rewrite_that_ends_alike_is_noticed(ledger: Path, follow: Follow) -> None:
+    """The same bytes before the offset do not make another file of it the same: the head tells."""
+    same = b"x" * 63 + b"\n"
+    ledger.write_bytes(b"a" * 63 + b"\n" + same * 40)
+    reader = follow(ledger)
+    reader.poll()
+    ledger.write_bytes(b"b" * 63 + b"\n" + same * 40)
+    reader.poll()
+    assert len(reader.lines) == 2 * 41
+
+
+def test_half_a_copy_and_its_original_both_gone(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Of two vanished files that share their content only the one that was read further is finished."""
+    lines.append(ledger, 300)
+    content = ledger.read_bytes()
+    copy = ledger.with_name("l.jsonl.1")
+    copy.write_bytes(content[:6_000])
+    reader = follow(ledger)
+    reader.poll()
+
+    def pack() -> None:
+        lines.append(ledger, 2)
+        copy.unlink()
+        ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(ledger.read_bytes()))
+        ledger.unlink()
+
+    reader.restart(pack)
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def test_truncated_then_renamed_then_its_successor_deleted(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A file truncated and renamed between two looks is still older than the live file beside it, even deleted."""
+    lines.append(ledger, 5)
+    reader = follow(ledger)
+    reader.poll()
+    shutil.copy(ledger, ledger.with_name("l.jsonl.2"))
+    ledger.write_bytes(lines.make(2))
+    rename(ledger)
+    lines.append(ledger, 8)
+    reader.poll(1)
+    ledger.unlink()
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_a_copy_that_got_the_inode_of_an_empty_rotated_file(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A rotated file that ended empty vouches for nothing: a copy in its place adds nothing."""
+    ledger.touch()
+    reader = follow(ledger)
+    reader.poll()
+    rotated = rename(ledger)
+    reader.wait(3 * QUIET_MS)
+    lines.append(ledger, 25)
+    reader.poll()
+    rotated.write_bytes(ledger.read_bytes())
+    ledger.write_bytes(b"")
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_replaced_and_then_copied_while_down(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Half a copy of a replacement goes on after the replaced file, and so does the live file: neither is doubled."""
+    lines.append(ledger, 1)
+    reader = follow(ledger)
+    reader.poll()
+
+    def replace_and_copy() -> None:
+        ledger.rename(ledger.parent.parent / f"{ledger.parent.name}-kept")
+        ledger.write_bytes(lines.written[0] + lines.make(4))
+        content = ledger.read_bytes()
+        ledger.with_name("l.jsonl.1").write_bytes(content[: len(content) // 2])
+
+    reader.restart(replace_and_copy)
+    reader.poll()
+    ledger.with_name("l.jsonl.1").write_bytes(ledger.read_bytes())
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written

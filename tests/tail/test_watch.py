@@ -12,6 +12,7 @@ from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
 from preempt_exporter.clock import SystemClock
+from preempt_exporter.tail.follow import Tail
 from preempt_exporter.tail.watch import Watch, mounted_type
 
 MakeWatch = Callable[..., Watch]
@@ -58,6 +59,33 @@ def test_a_write_is_named(tmp_path: Path, make_watch: MakeWatch) -> None:
     assert until(named, watch)
     assert not watch.polls
     assert watch.take_notices() == []
+
+
+@pytest.mark.parametrize("mode", ["auto", "poll"])
+def test_tail_and_watch_together(tmp_path: Path, make_watch: MakeWatch, mode: str) -> None:
+    """A ledger that appears, grows and is rotated is followed within seconds, with notifications and without."""
+    ledger = tmp_path / "l.jsonl"
+    watch = make_watch(mode=mode)
+    tail = Tail([str(tmp_path)], clock=SystemClock())
+    got = b""
+
+    def has(expected: bytes) -> bool:
+        nonlocal got
+        tail.scan(watch.take_changed())
+        got += b"".join(chunk.data for chunk in tail.read(1 << 20))
+        watch.cover(tail.folders())
+        return got == expected
+
+    assert until(lambda: has(b""), watch)
+    ledger.write_bytes(b"a\n")
+    assert until(lambda: has(b"a\n"), watch)
+    with ledger.open("ab") as file:
+        file.write(b"b\n")
+    assert until(lambda: has(b"a\nb\n"), watch)
+    ledger.rename(tmp_path / "l.jsonl.1")
+    ledger.write_bytes(b"c\n")
+    assert until(lambda: has(b"a\nb\nc\n"), watch)
+    tail.close()
 
 
 def test_a_folder_made_again_is_watched_again(tmp_path: Path, make_watch: MakeWatch) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from preempt_exporter.cli.gate_settings import ADMISSION_NAMES, gate_settings
-from preempt_exporter.cli.printable import PrintableFormatter
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.config import add_setting_arguments, resolve
 from preempt_exporter.control.actions import AUTOMATIC
@@ -19,6 +18,7 @@ from preempt_exporter.control.webhook import LANE_AND_RUN_ALERTS, WebhookRules
 from preempt_exporter.errors import UsageError
 from preempt_exporter.http_server.hosts import host_name, is_loopback
 from preempt_exporter.http_server.listen import parse
+from preempt_exporter.printable import PrintableFormatter
 from preempt_exporter.router.router_yml import read_router_yml
 
 log = logging.getLogger("preempt_exporter")

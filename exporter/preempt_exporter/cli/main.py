@@ -5,6 +5,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import NoReturn, Protocol, cast
 
 from preempt_exporter import __version__
@@ -14,6 +15,7 @@ PROG = "preempt-exporter"
 
 COMMANDS: dict[str, str] = {
     "serve": "tail ledgers and serve their metrics to Prometheus",
+    "export": "write the same metrics to a file for node_exporter's textfile collector",
     "status": "a row per task, least slack first, with what to do about it",
     "check": "lint ledgers: each bad line with file, line number and reason",
     "verify": "compare a running exporter's line counters with a cold read",
@@ -26,7 +28,8 @@ COMMANDS: dict[str, str] = {
     "route": "which lane a job goes to, why, and which row of the decision table said so",
     "control": "serve admission, spend and switches of one ledger over HTTP",
     "act": "carry out an alert's action, or print its runbook",
-    "rules": "check and test the alerting rules with promtool",
+    "rules": "check, test and render the alerting rules",
+    "doctor": "is it scraped, are the rules loaded, do thresholds agree, do routes match",
 }
 """Each command's one-line help; its module is `preempt_exporter.cli.<name>`."""
 
@@ -54,6 +57,8 @@ class OneLineParser(ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 its own negative answer, 2 usage or unreadable input."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without Unicode shows names as escapes
     command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     try:
         status = _dispatch(arguments)

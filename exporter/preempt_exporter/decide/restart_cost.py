@@ -1,5 +1,7 @@
 """What losing the slot now would cost a task: tokens to burn again, and time until it would be finished."""
 
+from preempt_exporter.ledger.records import MAX_EXACT_INTEGER
+
 
 def lost_tokens(prompt_tokens: int | None, output_tokens: int, checkpoint_tokens: int) -> int | None:
     """Tokens that a preemption now would waste: max(prompt + output - checkpoint, 0); None while the prompt is unknown.
@@ -24,7 +26,7 @@ def restart_cost_ms(
 
     The lane's p95 wait, plus the prompt at the prefill rate, plus the target tokens left after the last checkpoint
     at the decode rate. A lane without a prefill rate reads prompts at its decode rate, which is pessimistic. A rate
-    of 0 or below is no measurement and counts as unknown.
+    of 0 or below is no measurement and counts as unknown. A cost beyond 2^53 is 2^53.
     """
     if p95_wait_s is None or prompt_tokens is None or target_tokens is None:
         return None
@@ -34,4 +36,5 @@ def restart_cost_ms(
     if prefill_tokens_per_s is not None and prefill_tokens_per_s > 0:
         prefill = prefill_tokens_per_s
     left = max(target_tokens - checkpoint_tokens, 0)
-    return round(1000 * (max(p95_wait_s, 0.0) + prompt_tokens / prefill + left / decode_tokens_per_s))
+    cost_ms = 1000 * (max(p95_wait_s, 0.0) + prompt_tokens / prefill + left / decode_tokens_per_s)
+    return round(min(cost_ms, MAX_EXACT_INTEGER))

@@ -2,6 +2,7 @@
 
 from preempt_exporter.decide.next_action import OVER_THRESHOLDS
 from preempt_exporter.ledger.records import EVENT_NAMES, REFUSAL_OPS, REFUSAL_REASONS, REJECT_REASONS
+from preempt_exporter.state.life import ENDED_STATES, LIVE_STATES
 
 SEVERITIES = ("page", "ticket")
 ACTIONS = (
@@ -28,7 +29,8 @@ THRESHOLD_NAMES = (
 )
 
 LABEL_VALUES: dict[tuple[str, str], tuple[str, ...]] = {
-    ("preempt_tasks", "state"): ("queued", "running", "preempted"),
+    ("preempt_tasks", "state"): LIVE_STATES,
+    ("preempt_run_tasks", "state"): LIVE_STATES + ENDED_STATES,
     ("preempt_tasks_over_threshold", "threshold"): OVER_THRESHOLDS,
     ("preempt_events_total", "event"): EVENT_NAMES,
     ("lane_event:preempt_events:increase5m", "event"): EVENT_NAMES,

@@ -23,7 +23,7 @@ def open_store(
     the database's for PostgreSQL; for drills and tests only. `line_id` names each new line, uniquely.
     Raises `UsageError` for another URL and `StoreUnavailable` for a store that does not answer.
     """
-    scheme = urlsplit(url).scheme
+    scheme = _scheme(url)
     if scheme == "sqlite":
         from preempt_exporter.spend.store_sqlite import SqliteSpendStore
 
@@ -45,15 +45,28 @@ def open_store(
     raise UsageError(f"store {_without_password(url)!r}: give sqlite:///file.db or postgresql://host/database")
 
 
+def _scheme(url: str) -> str:
+    try:
+        return urlsplit(url).scheme
+    except ValueError:
+        # Its words are not passed on: they may quote a password.
+        raise UsageError("store: not a URL; give sqlite:///file.db or postgresql://host/database") from None
+
+
 def _sqlite_path(url: str) -> tuple[Path, dict[str, str]]:
     parts = urlsplit(url)
     path = unquote(parts.path.removeprefix("/"))
-    if parts.netloc or not path or path == ":memory:":
+    if parts.netloc or not path or path == ":memory:" or "\0" in path:
         raise UsageError(f"store {url!r}: name a file, sqlite:///relative.db or sqlite:////absolute.db")
+    if "#" in url:
+        # What follows it is no part of a URL's path: another file than the one that was meant would be opened.
+        raise UsageError(f"store {url!r}: in a file's name write %23 for #")
     settings = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name, value in settings.items():
         if value not in _SQLITE_SETTINGS.get(name, ()):
             raise UsageError(f"store {url!r}: of parameters only mode=ro|rwc and synchronous=full|off are known")
+    if not Path(path).parent.is_dir() and Path("/", path).parent.is_dir():
+        raise UsageError(f"store {url!r}: {path} is a relative path; for an absolute one write sqlite:////{path}")
     return Path(path), settings
 
 

@@ -29,6 +29,7 @@ class Watched:
         self.lanes = lanes
         self.figures.make_labels_known(lanes.names)
         self._task_fold = TaskFold(self.figures, tasks.defaults)
+        self._apply_defaults()
         self._ledger_indexes = {memory.name: index for index, memory in enumerate(self.figures.ledgers)}
 
     def fold(self, records: Sequence[Record], ledger: str, now_ms: int) -> None:
@@ -54,6 +55,7 @@ class Watched:
         figures = self.figures
         appliers = self._task_fold.appliers
         runs, lanes = figures.runs, figures.lanes
+        several = len(figures.ledgers) > 1
         run_name: str | None = ""  # no run is called so
         for record in records:
             kind = type(record)
@@ -76,7 +78,7 @@ class Watched:
             if life is None:
                 run.touch(moment_ms)
                 life = self._task_fold.begin(record, moment_ms, index, run, self.lanes.default)
-            elif life.ended_ms is not None or (life.ledger != index and moment_ms < life.last_ms):
+            elif life.ended_ms is not None or (several and life.ledger != index and moment_ms < life.last_ms):
                 living = self._unusual(record, life, moment_ms, index, run)
                 if living is None:
                     lane = figures.lane(record.lane or life.lane)
@@ -84,7 +86,7 @@ class Watched:
                     self._task_fold.count(record, moment_ms, lane)
                     continue
                 life = living
-            if life.ledger != index:
+            if several:
                 life.ledger = index
             life.last_ms = moment_ms
             if record.lane is not None and record.lane != life.lane:
@@ -104,6 +106,15 @@ class Watched:
     def expire(self, now_ms: int) -> None:
         """Forget what has left by `now_ms`; called at a slow, regular pace."""
         expire(self.figures, self.lanes, now_ms)
+
+    def _apply_defaults(self) -> None:
+        """Lives of a snapshot take today's defaults for what none of their lines gave."""
+        for run in self.figures.runs.values():
+            for life in run.lives.values():
+                if not (life.deadline_given or life.deadline_derived):
+                    life.deadline_ms = self.tasks.defaults.deadline_ms
+                if not life.budget_given:
+                    life.task_budget = self.tasks.defaults.task_budget
 
     def _unusual(self, event: TaskEvent, life: Life, moment_ms: int, index: int, run: Run) -> Life | None:
         """The life that `event` still moves when it comes late or after an end; None: it changes counters only."""

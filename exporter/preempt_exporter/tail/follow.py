@@ -128,33 +128,37 @@ class Tail:
             if ledger is None:
                 ledger = self._ledgers[live] = LedgerTail(files, self._around)
                 changed.append(ledger)
-            else:
-                ledger.files = files
+            elif not ledger.seating.sits_as(files, self._inodes(files)):
                 changed.append(ledger)
         if not self._started:
             self._hand_over(found)
         for live in self._ledgers.keys() - found.keys():
-            self._ledgers[live].files = LedgerFiles(live)
+            self._ledgers[live].seating.files = LedgerFiles(live)
             changed.append(self._ledgers[live])
         for ledger in dict.fromkeys(changed):
-            ledger.resolve()
+            ledger.seating.resolve()
             self._busy[ledger.live] = ledger
         self._drop_empty(found)
         self._say_folder_errors()
+
+    def _inodes(self, files: LedgerFiles) -> tuple[int | None, ...]:
+        folder, name = os.path.split(files.live)
+        listed = self._folders.get(folder).files
+        return (listed.get(name), *(listed.get(os.path.basename(path)) for path in files.rotated))
 
     def _hand_over(self, found: dict[str, LedgerFiles]) -> None:
         """Files that moved to another ledger's names while nobody looked go on where they were left."""
         for live, files in found.items():
             for path in (*files.rotated, live):
-                self._ledgers[live].claim(path)
+                self._ledgers[live].seating.claim(path)
 
     def _drop_empty(self, found: dict[str, LedgerFiles]) -> None:
         for live in [live for live in self._ledgers if live not in found]:
             ledger = self._ledgers[live]
             unwanted = not covers(self._patterns, live)
             if unwanted:
-                ledger.let_go()
-            if unwanted or (not ledger.tracks and not ledger.past.waits()):
+                ledger.seating.let_go()
+            if unwanted or (not ledger.seating.tracks and not ledger.seating.past.waits()):
                 del self._ledgers[live]
                 self._busy.pop(live, None)
 
@@ -180,7 +184,7 @@ class Tail:
                 ledger = next(self._idle_turn)
             due[ledger.live] = ledger
         for live, ledger in due.items():
-            ledger.observe()
+            ledger.seating.observe()
             if ledger.is_hot():
                 self._busy[live] = ledger
             else:
@@ -215,7 +219,9 @@ class Tail:
         """
         if not self._started:
             return False
-        present = {track for ledger in self._ledgers.values() for track in ledger.tracks} if self._catching_up else ()
+        present = (
+            {track for ledger in self._ledgers.values() for track in ledger.seating.tracks} if self._catching_up else ()
+        )
         self._catching_up = [
             track for track in self._catching_up if track in present and not track.reached_start_size()
         ]
@@ -223,7 +229,7 @@ class Tail:
 
     def _begin_catching_up(self) -> None:
         for ledger in self._ledgers.values():
-            for track in ledger.tracks:
+            for track in ledger.seating.tracks:
                 track.start_size = track.size
                 self._catching_up.append(track)
 
@@ -243,11 +249,11 @@ class Tail:
         """Counters since the start, and gauges as of now."""
         stats = self._around.stats
         now_s = self._clock.monotonic_s()
-        tracks = [track for ledger in self._ledgers.values() for track in ledger.tracks]
+        tracks = [track for ledger in self._ledgers.values() for track in ledger.seating.tracks]
         stats.files = sum(track.seat in ("live", "rotated") for track in tracks)
         stats.unreadable_files = (
             sum(track.unreadable is not None for track in tracks)
-            + sum(len(ledger.unreachable) for ledger in self._ledgers.values())
+            + sum(len(ledger.seating.unreachable) for ledger in self._ledgers.values())
             + len(self._folder_errors)
         )
         stats.lag_bytes = sum(track.lag_bytes for track in tracks)
@@ -258,7 +264,7 @@ class Tail:
 
     def files(self, limit: int) -> list[FileState]:
         """The followed files, at most `limit`: those that cannot be read and those furthest behind first."""
-        tracks = (track for ledger in self._ledgers.values() for track in ledger.tracks)
+        tracks = (track for ledger in self._ledgers.values() for track in ledger.seating.tracks)
         worst = heapq.nlargest(limit, tracks, key=lambda track: (track.unreadable is not None, track.lag_bytes))
         return [FileState(track.path, track.lag_bytes, track.unreadable) for track in worst]
 

@@ -106,8 +106,9 @@ def compare(read_at: ReadAt, size: int, trail: Trail) -> Relation:
 def bytes_kept_from(read_at: ReadAt, size: int, trail: Trail, search_bytes: int) -> int:
     """How many of the file's first bytes are the last ones that `trail` read: a file whose old lines were cut off.
 
-    0 unless it can be told with certainty: the last line read stands whole in the anchor, every byte of the anchor
-    that the file begins with or holds agrees, and so does the head or sample in reach. At most the first
+    0 unless the last line read stands whole in the anchor, and every byte of the anchor that the file begins with, or
+    holds once and no more, agrees, and so does each head and sample in reach. Beyond `ANCHOR_BYTES` the part-KiB that
+    the file begins with is in no sample's reach: such an answer is likely, not certain. At most the first
     `search_bytes` are searched.
     """
     anchor = trail.anchor
@@ -115,7 +116,7 @@ def bytes_kept_from(read_at: ReadAt, size: int, trail: Trail, search_bytes: int)
         return 0
     text = read_at(0, min(size, search_bytes))
     found = text.find(anchor)
-    if found >= 0 and len(anchor) == ANCHOR_BYTES and anchor.count(b"\n") > 1:
+    if found >= 0 and len(anchor) == ANCHOR_BYTES and anchor.count(b"\n") > 1 and text.find(anchor, found + 1) < 0:
         kept = found + len(anchor)
         return kept if _samples_agree(text, kept, trail) else 0
     start = 0

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from preempt_exporter.tail.identity import Relation, Trail, bytes_kept_from, compare
+from preempt_exporter.tail.identity import ANCHOR_BYTES, Relation, Trail, bytes_kept_from, compare
+from preempt_exporter.tail.lines import ContentChanged
 from preempt_exporter.tail.positions import PastContent
 from preempt_exporter.tail.source import PlainSource
 from preempt_exporter.tail.track import Stage, Track
@@ -24,6 +25,8 @@ class Verdict(Struct, kw_only=True):
     skipping: bool = False
     follows: PastContent | None = None
     """The past content that this file goes on with."""
+    likely: bool = False
+    """Not certain: some lines may be lost by it."""
     copies: PastContent | Track | None = None
     """Whose content this file repeats, wholly or up to here."""
 
@@ -106,5 +109,26 @@ def _cut_in_front(source: PlainSource, size: int, tracks: Sequence[Track], past:
         kept = bytes_kept_from(source.read_at, size, trail, _SEARCH_BYTES)
         if kept:
             window = source.read_at(0, kept)
-            return Verdict(stage=Stage.READING, trail=Trail().advanced(window, 0, kept), copies=other)
+            begun = Trail().advanced(window, 0, kept)
+            return Verdict(stage=Stage.READING, trail=begun, likely=kept > ANCHOR_BYTES, copies=other)
     return Verdict(stage=Stage.READING)
+
+
+def verify(track: Track, source: PlainSource) -> None:
+    """See that the file still holds what was read: head and anchor, and all that is known of it after a restart.
+
+    Raises `ContentChanged`.
+    """
+    trail = track.trail
+    if track.unverified:
+        changed = source.stat().st_size < trail.offset or not holds_what_was_read(track, source)
+    else:
+        anchor = source.read_at(trail.offset - len(trail.anchor), len(trail.anchor))
+        changed = anchor != trail.anchor or source.read_at(0, len(trail.head)) != trail.head
+    if changed:
+        raise ContentChanged
+
+
+def holds_what_was_read(track: Track, source: PlainSource) -> bool:
+    """Whether the file holds nothing else than was read, as far as it goes."""
+    return compare(source.read_at, source.stat().st_size, track.trail) is not Relation.DIFFERENT

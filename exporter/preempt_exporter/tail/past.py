@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from preempt_exporter.tail.identity import Relation, compare
+from preempt_exporter.tail.identity import Relation, Trail, compare
 from preempt_exporter.tail.positions import LedgerPositions, PastContent
 from preempt_exporter.tail.source import DamagedFile, PackedSource
 from preempt_exporter.tail.surroundings import Surroundings
@@ -20,9 +20,8 @@ _LOOK_EVERY_S = 0.5
 class PastContents:
     """The past of one ledger."""
 
-    def __init__(self, live: str, around: Surroundings, kept: LedgerPositions | None) -> None:
+    def __init__(self, around: Surroundings, kept: LedgerPositions | None) -> None:
         """`kept`: what an earlier run remembered."""
-        self._live = live
         self._around = around
         self.contents: list[PastContent] = []
         self._owed_since_s: dict[int, float] = {}
@@ -95,18 +94,21 @@ class PastContents:
         self._knows_packed = True
         self._plain_names = set(rotated)
 
-    def find_remainder(self, packed: Sequence[str]) -> Track | None:
-        """A compressed form that goes on where a vanished file was left; gives up, with a notice, after a while."""
+    def find_remainder(self, packed: Sequence[str], known: Sequence[Trail]) -> Track | None:
+        """A compressed form that goes on where a vanished file was left; gives up, with a notice, after a while.
+
+        `known`: what was read of the files that are there.
+        """
         now_s = self._around.now_s()
         if not self.waits():
             return None
         self._looked_s = now_s
         for content in [content for content in self.contents if content.owed]:
             for path in packed:
-                track = self._remainder(content, path, now_s)
+                track = self._remainder(content, path, known, now_s)
                 if track is not None:
                     return track
-            if now_s - self._owed_since_s[id(content)] > 2 * self._around.quiet_s:
+            if content.owed and now_s - self._owed_since_s[id(content)] > 2 * self._around.quiet_s:
                 content.owed = False
                 del self._owed_since_s[id(content)]
                 message = (
@@ -117,7 +119,7 @@ class PastContents:
         self._explain_packed(now_s)
         return None
 
-    def _remainder(self, content: PastContent, path: str, now_s: float) -> Track | None:
+    def _remainder(self, content: PastContent, path: str, known: Sequence[Trail], now_s: float) -> Track | None:
         try:
             found = os.stat(path)
         except OSError:
@@ -130,15 +132,18 @@ class PastContents:
         self._owed_since_s[id(content)] = now_s
         try:
             source = PackedSource(path)
-            try:
-                relation = compare(source.read_at, _NO_SIZE_KNOWN, content.position.trail)
-            except BaseException:
-                source.close()
-                raise
-        except (DamagedFile, OSError):
+        except OSError:
             self._around.stats.read_errors += 1
             return None
-        if relation is Relation.DIFFERENT:
+        try:
+            goes_on = compare(source.read_at, _NO_SIZE_KNOWN, content.position.trail) is Relation.CONTINUES
+            if goes_on and self._read_further(content, source, known):
+                self.settled(content, up_to=content.position.trail.offset)
+                goes_on = False
+        except (DamagedFile, OSError):
+            self._around.stats.read_errors += 1
+            goes_on = False
+        if not goes_on:
             source.close()
             return None
         track = Track(path, key, "packed", now_s)
@@ -151,6 +156,16 @@ class PastContents:
         self._unexplained.pop(path, None)
         self._vanished = [other for other in self._vanished if other is not content]
         return track
+
+    def _read_further(self, content: PastContent, source: PackedSource, known: Sequence[Trail]) -> bool:
+        """Whether more of the same text was read from another file: then only what follows that is new."""
+        trails = [*known, *(other.position.trail for other in self.contents)]
+        longer = [trail for trail in trails if trail.offset > content.position.trail.offset]
+        return any(
+            compare(source.read_at, source.plain_size(trail.offset + 1), trail) is not Relation.DIFFERENT
+            for trail in longer
+            if source.read_at(0, len(trail.head)) == trail.head
+        )
 
     def _explain_packed(self, now_s: float) -> None:
         for path, since_s in list(self._unexplained.items()):

@@ -63,9 +63,12 @@ class Surroundings:
         self.say(Notice("warning", path, message))
 
     def opened(self, track: Track) -> PlainSource | PackedSource:
-        """The track's source, opened if need be. `OSError`; `FileMoved` when the name leads elsewhere by now."""
+        """The track's source, opened if need be. `OSError`; `FileMoved` when the name leads nowhere or elsewhere."""
         if track.source is None:
-            source = PlainSource(self._open_file(track.path))
+            try:
+                source = PlainSource(self._open_file(track.path))
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise FileMoved from error
             found = source.stat()
             if (found.st_dev, found.st_ino) != track.key:
                 source.close()

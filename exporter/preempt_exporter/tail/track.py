@@ -56,7 +56,11 @@ class Track:
         self.dirty = True
         self.unverified = False
         self.known_bytes = 0
+        self.rechecked = False
+        """Whether it was looked at once more after its last change: times of one tick hide a rewrite of equal size."""
         self.copies_live = False
+        self.superseded = False
+        """Another file goes on with its content: nothing is owed if it vanishes."""
         self.unreadable: str | None = None
         self.retry_s = 0.0
         self.start_size: int | None = None
@@ -88,7 +92,7 @@ class Track:
             trail=self.trail,
             skipping=self.skipping,
             unjudged=self.stage in (Stage.UNJUDGED, Stage.WAITING) or self.may_be_a_copy(),
-            finished=self.stage is Stage.FINISHED,
+            finished=self.stage is Stage.FINISHED or self.superseded,
             rotated_here=self.rotated_here,
         )
 
@@ -102,12 +106,17 @@ class Track:
         self.size = found.st_size
         self.changed_s = now_s
         self.dirty = True
+        self.rechecked = False
         if self.size > self.seen and self.unread_since_s is None:
             self.unread_since_s = now_s
         if self.size == 0 and self.seat == "live" and not self.trail.offset:
             self.empty_s = now_s
         if self.stage is Stage.FINISHED:
             self.stage = Stage.READING
+            if not self.trail.offset:
+                # It ended empty: nothing says that it is still the same file and no copy that got its inode.
+                self.rotated_here = False
+                self.empty_s = None
         if self.stage is Stage.READING and self.may_be_a_copy():
             self.stage = Stage.UNJUDGED
 
@@ -125,7 +134,8 @@ class Track:
             return now_s >= self.retry_s
         if self.dirty:
             return True
-        timed = self.stage is Stage.WAITING or (self.seat != "live" and self.stage is not Stage.FINISHED)
+        recheck = self.stage is Stage.READING and not self.rechecked
+        timed = recheck or self.stage is Stage.WAITING or (self.seat != "live" and self.stage is not Stage.FINISHED)
         return timed and self.quiet_for_s(now_s) >= quiet_s
 
     def is_hot(self, now_s: float) -> bool:
