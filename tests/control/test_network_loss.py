@@ -10,6 +10,7 @@ from preempt_exporter.control.doors import Keys
 from preempt_exporter.ledger.records import Commit, Reserve
 from tests.control.network_namespace import OURS, Cable, cable_to_a_namespace
 from tests.control.running_control import TOKEN, WEBHOOK_TOKEN, control
+from tests.running_exporter import wait_until
 
 PATIENCE_S = 1.0
 
@@ -60,6 +61,10 @@ def test_workers_fail_closed_keep_their_lease_and_come_back(tmp_path: Path) -> N
         assert long.does("may_write") == "True"
         assert short.does("renew") == "UNAVAILABLE"
         assert short.does("wait_until_stopped") == "STOPPED"
+        # A worker stops a little before its lease is over.
+        wait_until(
+            lambda: service.client.ask("GET", "/v1/runs/r")["leases_overdue"] == 1, lambda: "the lease does not end"
+        )
 
         cable.plug_in()
         assert long.does("commit") in ("COMMITTED", "ALREADY_COMMITTED")
