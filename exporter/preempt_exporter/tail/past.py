@@ -170,7 +170,8 @@ class PastContents:
     def _explain_packed(self, now_s: float) -> None:
         for path, since_s in list(self._unexplained.items()):
             plain = path.removesuffix(".gz").removesuffix(".zst")
-            if plain in self._plain_names or now_s - since_s < self._around.quiet_s:
+            # A file that vanished while it was open is past only once it has been quiet.
+            if plain in self._plain_names or now_s - since_s < 2 * self._around.quiet_s:
                 continue
             del self._unexplained[path]
             if self._vanished:
