@@ -5,8 +5,9 @@
         ...
         control.task("t-17", "complete", output_tokens=512)
 
-Every change carries an Idempotency-Key and is tried again under the same key, so that it happens once however often
-the network or the service goes away. When patience ends `ControlUnavailable` is raised: fail closed, start nothing.
+Every request is tried again, and what must not happen twice carries the same Idempotency-Key each time, so that it
+happens once however often the network or the service goes away. When patience ends `ControlUnavailable` is raised:
+fail closed, start nothing.
 """
 
 import http.client
@@ -17,6 +18,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+_HARMLESS_TWICE = ("heartbeat", "renew")
+"""Said often, and a second time changes nothing: the service need not remember each for a day."""
 
 
 class ControlUnavailable(Exception):
@@ -78,7 +82,7 @@ class ControlClient:
         """
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
-        if method == "POST":
+        if key or (method == "POST" and path.rpartition("/")[2] not in _HARMLESS_TWICE):
             headers["Idempotency-Key"] = key or uuid.uuid4().hex
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any
@@ -11,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -22,11 +23,13 @@ from preempt_exporter.control.once import MAX_KEY_CHARACTERS
 from preempt_exporter.control.openapi import openapi_document
 from preempt_exporter.control.operations import Operation
 from preempt_exporter.control.problems import Problem
+from preempt_exporter.control.unread_body import EarlyAnswer, may_have_body
 from preempt_exporter.errors import LedgerWriteError, PreemptExporterError, StoreUnavailable, UnreadableInput
 
 _log = logging.getLogger(__name__)
 
 KEY_HEADER = "Idempotency-Key"
+_KEY = re.compile(rf"[!-~]{{1,{MAX_KEY_CHARACTERS}}}")
 REPLAYED_HEADER = "Idempotency-Replayed"
 ANSWER_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
@@ -66,8 +69,8 @@ class Application:
             scope = {**scope, "path": raw.decode("ascii", "replace")}
         try:
             await self._starlette(scope, receive, send)
-        except asyncio.CancelledError:
-            return  # the server has stopped and this client is gone: there is nothing left to say
+        except (asyncio.CancelledError, ClientDisconnect):
+            return  # this client is gone: there is nothing left to say
 
     def _endpoint(self, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
@@ -151,15 +154,15 @@ async def _bounded_body(request: Request, most_bytes: int) -> bytes:
                 break
         else:
             return b"".join(pieces)
-    raise Problem(413, f"the body may have {most_bytes} bytes at most", headers={"Connection": "close"})
+    raise Problem(413, f"the body may have {most_bytes} bytes at most")
 
 
 def _idempotency_key(request: Request) -> str | None:
     given = request.headers.getlist(KEY_HEADER)
     if not given:
         return None
-    if len(given) > 1 or not 1 <= len(given[0]) <= MAX_KEY_CHARACTERS:
-        raise Problem(400, f"{KEY_HEADER}: give one, of 1 to {MAX_KEY_CHARACTERS} characters")
+    if len(given) > 1 or not _KEY.fullmatch(given[0]):
+        raise Problem(400, f"{KEY_HEADER}: give one, of 1 to {MAX_KEY_CHARACTERS} visible ASCII characters")
     return given[0]
 
 
@@ -172,7 +175,7 @@ def _unescaped(segment: str) -> str:
 
 async def _problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
-    return error.response()
+    return EarlyAnswer(error.response()) if error.status == 413 else error.response()
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
@@ -181,8 +184,5 @@ async def _http_problem(request: Request, error: Exception) -> Response:
     detail = {404: "no such path; see /openapi.json", 405: "no such method here; see Allow"}.get(
         error.status_code, error.detail
     )
-    problem = Problem(error.status_code, detail, headers=error.headers)
-    response = problem.response()
-    if error.status_code == 405 and request.headers.get("content-length", "0") != "0":
-        response.headers["Connection"] = "close"
-    return response
+    response = Problem(error.status_code, detail, headers=error.headers).response()
+    return EarlyAnswer(response) if may_have_body(request.scope) else response

@@ -57,8 +57,17 @@ class CheckpointBody(OfTask, frozen=True, kw_only=True):
     next_within_ms: Count | None = None
 
 
-class ProgressBody(OfTask, frozen=True, kw_only=True):
-    """How far the worker had got: for `preempt` and `complete`."""
+class PreemptBody(OfTask, frozen=True, kw_only=True):
+    """The slot was lost; needs nothing."""
+
+    output_tokens: Count | None = None
+    """How far the worker had got, where that is known better than from its last sign of life."""
+    inferred: bool | None = None
+    """Nobody saw it, but the worker fell silent."""
+
+
+class CompleteBody(OfTask, frozen=True, kw_only=True):
+    """The task is done; the progress known last stands unless it is said."""
 
     output_tokens: Count | None = None
 
@@ -126,14 +135,14 @@ def json_object(raw: bytes) -> dict[str, Any]:
         raise Problem(400, f"the body is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise Problem(422, "the body must be a JSON object")
-    return {name: _as_the_ledger_reads(name, value) for name, value in found.items()}
+    present = {name: value for name, value in found.items() if not (value == "" and name in _ABSENT_WHEN_EMPTY)}
+    return {name: _as_the_ledger_reads(name, value) for name, value in present.items()}
 
 
 def body_from(fields: dict[str, Any], kind: type[BodyT]) -> BodyT:
     """The record that the fields make. Raises `Problem` that names the field."""
-    present = {name: value for name, value in fields.items() if not (value == "" and name in _ABSENT_WHEN_EMPTY)}
     try:
-        return msgspec.convert(present, kind)
+        return msgspec.convert(fields, kind)
     except (msgspec.ValidationError, RecursionError) as error:
         raise Problem(422, str(error)) from error
 

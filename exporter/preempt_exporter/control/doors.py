@@ -1,11 +1,12 @@
 """Who is let in: no browser, no foreign Host, nobody without the token that the path asks for."""
 
 from msgspec import Struct
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from preempt_exporter.control.problems import Problem
 from preempt_exporter.control.tokens import is_bearer
+from preempt_exporter.control.unread_body import EarlyAnswer, may_have_body
 from preempt_exporter.http_server.hosts import host_name, is_loopback
 
 WEBHOOK_PATH = "/alertmanager"
@@ -37,14 +38,9 @@ class Doors:
         if refusal is None:
             await self._application(scope, receive, send)
             return
-
-        async def send_and_close(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                # The body stays unread, so the next request could only begin where it ends.
-                MutableHeaders(raw=message.setdefault("headers", []))["Connection"] = "close"
-            await send(message)
-
-        await refusal.response()(scope, receive, send_and_close)
+        response = refusal.response()
+        answer = EarlyAnswer(response) if may_have_body(scope) else response
+        await answer(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Problem | None:
         headers = Headers(scope=scope)

@@ -73,6 +73,7 @@ class RequestsOnce:
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(_SCHEMA)
+            self._connection.execute("CREATE INDEX IF NOT EXISTS by_age ON requests (asked_ms)")
         self.forget_old()
 
     def carry_out(

@@ -43,6 +43,9 @@ def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
     for operation in operations:
         if operation.fields and operation.takes is not None:
             _without_path_fields(schemas[operation.takes.__name__])
+    for operation in operations:
+        if operation.takes is not None and operation.takes is not operation.answers:
+            _as_the_ledger_reads(schemas[operation.takes.__name__])
     schemas["Problem"] = _PROBLEM_SCHEMA
     paths: dict[str, Any] = {}
     for operation in operations:
@@ -98,7 +101,7 @@ def _described(operation: Operation, path: str) -> dict[str, Any]:
         )
     if operation.raw:
         content = {"application/x-ndjson": {"schema": {"type": "string"}}}
-        described["requestBody"] = {"required": True, "content": content}
+        described["requestBody"] = {"required": False, "content": content}
     elif operation.takes is not None:
         described["requestBody"] = {
             "required": bool(_required_fields(operation)),
@@ -121,6 +124,22 @@ def _without_path_fields(schema: dict[str, Any]) -> None:
         schema["properties"].pop(name, None)
     schema["required"] = [name for name in schema.get("required", []) if name not in _OUTSIDE_THE_BODY]
     schema.pop("title", None)
+
+
+def _as_the_ledger_reads(schema: dict[str, Any]) -> None:
+    """Names that may be absent may be empty, and `run` and `job_id` may be integers."""
+    for name in ("lane", "run", "host", "job_id"):
+        property_ = schema["properties"].get(name)
+        if property_ is None:
+            continue
+        options = property_.setdefault("anyOf", [dict(property_)])
+        for key in [key for key in property_ if key not in ("anyOf", "default", "description")]:
+            del property_[key]
+        if name not in schema.get("required", ()):
+            for option in options:
+                option.pop("minLength", None)
+        if name in ("run", "job_id") and {"type": "integer"} not in options:
+            options.append({"type": "integer"})
 
 
 def _ref(kind: Any) -> dict[str, str]:

@@ -11,6 +11,7 @@ import msgspec
 from preempt_exporter.clock import Clock
 from preempt_exporter.control.desk import Desk
 from preempt_exporter.control.operations import Operation
+from preempt_exporter.control.problems import Problem
 from preempt_exporter.decide.routing import RoutingDecision
 from preempt_exporter.errors import UsageError
 from preempt_exporter.gate.ledger_reader import LedgerReader
@@ -59,7 +60,7 @@ class RoutingDesk:
 
 def _route(desk: Desk, names: Mapping[str, str], fields: Any) -> RoutingDecision:
     if desk.routing is None:
-        raise UsageError("this service has no router: start it with --router.config router.yml")
+        raise Problem(404, "this service has no router: start it with --router.config router.yml")
     try:
         job = msgspec.convert(fields, JobRequest)
     except msgspec.ValidationError as error:
@@ -76,5 +77,6 @@ ROUTING_OPERATIONS: tuple[Operation, ...] = (
         answers=RoutingDecision,
         carry_out=_route,
         fields=True,
+        refusals=(404,),
     ),
 )

@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from preempt_exporter.control.bodies import (
     CheckpointBody,
+    CompleteBody,
     DrainBody,
     Entrance,
     HeartbeatBody,
     OfTask,
-    ProgressBody,
+    PreemptBody,
 )
 from preempt_exporter.control.desk import Desk
 from preempt_exporter.control.once import Begun
@@ -72,13 +73,13 @@ _OPERATIONS: tuple[tuple[str, type[OfTask], str, Ask], ...] = (
     ("checkpoint", CheckpointBody, "Progress that a restart will not repeat", _checkpoint),
     (
         "preempt",
-        ProgressBody,
+        PreemptBody,
         "The slot was lost; waste and totals are the gate's to know",
-        lambda gate, key, body: gate.preempt(key, output_tokens=body.output_tokens),
+        lambda gate, key, body: gate.preempt(key, output_tokens=body.output_tokens, inferred=body.inferred or None),
     ),
     (
         "complete",
-        ProgressBody,
+        CompleteBody,
         "The task is done",
         lambda gate, key, body: gate.complete(key, output_tokens=body.output_tokens),
     ),
