@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from bench_control import heartbeat_against_constant, keyed_heartbeat_against_constant
 from bench_fold import against_bare_decode, against_mtail
 from bench_gate import gate_against_bare_writes, policy_alone
 from bench_latency import append_to_visible
@@ -48,6 +49,8 @@ def main() -> None:
             policy_alone,
             lambda: gate_against_bare_writes(Path(folder), fsync=False),
             lambda: gate_against_bare_writes(Path(folder), fsync=True),
+            lambda: heartbeat_against_constant(Path(folder)),
+            lambda: keyed_heartbeat_against_constant(Path(folder)),
             lambda: report_against_polars(attempts, arguments.lines // 4),
         ]
         results = []

@@ -1,6 +1,7 @@
 """`drill batch` end to end: lanes and their limits, resuming, asking, cleaning up."""
 
 import json
+import os
 import signal
 from contextlib import closing
 from pathlib import Path
@@ -9,11 +10,13 @@ import msgspec
 import pytest
 
 from preempt_exporter.cli.main import main
-from preempt_exporter.clock import SystemClock
+from preempt_exporter.clock import FixedClock, SystemClock
+from preempt_exporter.drill.batch_cleanup import set_require_slack_s
 from preempt_exporter.drill.batch_database import BatchDatabase
 from preempt_exporter.drill.batch_folder import BatchFolder
 from preempt_exporter.drill.batch_jobs import BatchJob, read_jobs, write_jobs
 from preempt_exporter.drill.batch_state import BatchState
+from preempt_exporter.errors import UsageError
 from preempt_exporter.gate.switches import SwitchFile
 from preempt_exporter.ledger.records import Attempt, LaneDrain
 from preempt_exporter.ledger.writer import LedgerWriter
@@ -63,13 +66,18 @@ class Drill:
         """The job's attempts: lane, number, outcome."""
         return [(n["lane"], n["attempt"], n["outcome"]) for n in self.lines() if n["job_id"] == job_id]
 
-    def preempted(self, job: BatchJob, times: int) -> None:
-        """A batch of this job whose driver died so many times right after it dispatched it to the free lane."""
+    def preempted(self, job: BatchJob, times: int, *, ago_ms: int = 0) -> None:
+        """A batch of this job whose driver died so many times right after it dispatched it to the free lane.
+
+        It was begun `ago_ms` ago.
+        """
         write_jobs(self.jobs, [job])
         folder = BatchFolder(self.telemetry)
         with folder.held(), closing(BatchDatabase(folder.state_path)) as database:
-            state = BatchState(database, SystemClock())
+            clock = FixedClock(SystemClock().now_ms() - ago_ms)
+            state = BatchState(database, clock)
             state.begin("r", read_jobs(self.jobs, "r"), lambda job: f"r/{job.job_name}")
+            clock.advance(ago_ms)
             for _ in range(times):
                 state.give_up_open_attempts()
                 with database.changing():
@@ -159,6 +167,18 @@ def test_recovery_dispatches_nothing_where_no_lane_is_left(drill: Drill) -> None
     assert "no_lane_left" in str(summary["failed"])
 
 
+def test_an_attempt_waits_from_its_own_enqueue_and_the_job_ages_from_the_first(drill: Drill) -> None:
+    """Begun six hours ago and due after ten: too old for the free lane, though the new attempt has just been queued."""
+    six_hours_ms = 6 * 3_600_000
+    drill.preempted(BatchJob(job_id="j", deadline_ms=10 * 3_600_000, output_bytes=8), times=1, ago_ms=six_hours_ms)
+    drill.summary("--resume")
+    first, second = drill.lines()
+    assert (first["lane"], second["lane"]) == ("free", "paid")
+    waits_s = [float(str(line["start_s"])) - float(str(line["enqueue_s"])) for line in (first, second)]
+    assert abs(waits_s[0] - six_hours_ms / 1000) < 60
+    assert waits_s[1] < 60
+
+
 def test_the_free_lanes_token_budget_holds(drill: Drill, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its attempts together stay within the budget; what does not fit runs in the paid lane."""
     monkeypatch.setenv("FREE_LANE_BUDGET_TOKENS", "5000")
@@ -168,6 +188,12 @@ def test_the_free_lanes_token_budget_holds(drill: Drill, monkeypatch: pytest.Mon
         tokens[str(line["lane"])] += int(str(line["tokens_in"])) + int(str(line["tokens_out"]))
     assert 4000 < tokens["free"] <= 5000
     assert tokens["paid"] > 5000
+
+
+def test_a_count_of_zero_closes_the_free_lane(drill: Drill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts of 0 are legal, and mean none."""
+    monkeypatch.setenv("FREE_LANE_MAX_ATTEMPTS", "0")
+    assert drill.summary()["attempts_by_lane"] == {"paid": 20}
 
 
 def test_a_lane_under_an_action_gets_no_job(drill: Drill) -> None:
@@ -289,6 +315,30 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(drill: Drill, flags:
     assert words in err
     assert drill.telemetry.read_bytes() == before
     assert drill.router_yml.read_text() == TWO_LANES
+
+
+def test_nothing_but_regular_files_is_replaced_or_removed(drill: Drill) -> None:
+    """A pipe in the place of jobs, telemetry or router.yml is refused in one line and stays what it is."""
+    pipe = drill.folder / "pipe"
+    os.mkfifo(pipe)
+    drill.summary()
+    slack = ["--require-slack-s", "5"]
+    for flags in (
+        ["--jobs", str(pipe), "--resume"],
+        ["--telemetry", str(pipe)],
+        ["--telemetry", str(pipe), "--cleanup"],
+    ):
+        status, _, err = drill.run(*flags)
+        assert (status, "not a regular file" in err) == (2, True), flags
+    with pytest.raises(UsageError, match="not a regular file"):
+        set_require_slack_s(pipe, 5, str)
+    link = drill.folder / "link.yml"
+    link.symlink_to(drill.router_yml)
+    assert drill.run("--cleanup", "--config", str(link), *slack)[0] == 0
+    assert link.is_symlink()
+    assert "require_slack_s: 5 " in drill.router_yml.read_text()
+    assert pipe.is_fifo()
+    assert not pipe.with_name("pipe.batch").exists()
 
 
 def test_cleanup_waits_for_what_is_in_flight(tmp_path: Path, drill: Drill) -> None:

@@ -1,5 +1,6 @@
 """The jobs file of `drill batch`."""
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from preempt_exporter.drill.batch_jobs import (
     read_jobs,
     write_jobs,
 )
-from preempt_exporter.errors import UnreadableInput, UsageError
+from preempt_exporter.errors import UsageError
 
 
 def test_default_jobs_are_400_of_2_kb_in_three_sizes() -> None:
@@ -69,10 +70,26 @@ def test_what_is_no_job_is_refused_by_line(tmp_path: Path, line: str, words: str
     assert str(refused.value).startswith(f"{path}:3: ")
 
 
-def test_a_folder_is_no_jobs_file(tmp_path: Path) -> None:
-    """Unreadable, by name."""
-    with pytest.raises(UnreadableInput, match=str(tmp_path)):
-        read_jobs(tmp_path, "r")
+def test_what_is_no_regular_file_is_neither_read_nor_replaced(tmp_path: Path) -> None:
+    """A pipe, which stands for devices too, is still one after the refusal; so is a folder."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        with pytest.raises(UsageError, match="not a regular file"):
+            read_jobs(path, "r")
+        with pytest.raises(UsageError, match="not a regular file"):
+            write_jobs(path, default_jobs(1))
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_symbolic_link_to_a_jobs_file_stays_one(tmp_path: Path) -> None:
+    """The file behind it is written."""
+    link = tmp_path / "link"
+    link.symlink_to("jobs")
+    write_jobs(link, default_jobs(1))
+    assert link.is_symlink()
+    assert len(read_jobs(tmp_path / "jobs", "r")) == 1
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 100, 300])

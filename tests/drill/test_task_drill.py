@@ -1,6 +1,7 @@
 """`drill task`: the declared lab's story and numbers, line by line."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from preempt_exporter.cli.main import main
 from preempt_exporter.ledger.decode import decode_chunk
+from tests.wrapper.wrapped import COMMAND, environment, wait_until
 
 VARIABLES = ("SIMULATE_PREEMPT", "DEADLINE_MS", "TASK_BUDGET", "QUEUE_AGE_FRAC", "RESTART_FRAC", "MAX_PREEMPTS")
 
@@ -138,3 +140,21 @@ def test_a_worker_lost_for_good_is_replaced(play: Played, monkeypatch: pytest.Mo
         "checkpoint",
         "complete",
     ]
+
+
+def test_a_killed_drill_leaves_no_worker(tmp_path: Path) -> None:
+    """However the drill ends, its worker ends with it, frozen or not."""
+    ledger = tmp_path / "l.jsonl"
+    words = [*COMMAND, "drill", "task", "--kill", "stop", "--next-within", "1h", "--ledger", str(ledger)]
+    drill = subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment())
+    frozen: list[Path] = []
+
+    def worker_is_frozen() -> bool:
+        children = Path(f"/proc/{drill.pid}/task/{drill.pid}/children").read_text().split()
+        frozen[:] = [Path("/proc") / pid for pid in children if "State:\tT" in Path(f"/proc/{pid}/status").read_text()]
+        return bool(frozen)
+
+    wait_until(worker_is_frozen, "the worker is frozen")
+    drill.kill()
+    drill.wait(30)
+    wait_until(lambda: not frozen[0].exists() or "State:\tZ" in (frozen[0] / "status").read_text(), "it is gone")

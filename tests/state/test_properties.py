@@ -6,11 +6,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from preempt_exporter.state.task_row import TaskRow
 from tests.state import strategies
 from tests.state.deviations import DEVIATIONS, Deviation
 from tests.state.ledger_lines import at
 from tests.state.real_scrape import RealExporter
-from tests.state.reference import Settings, tell
+from tests.state.reference import Settings, Task, tell
 from tests.state.reference_reading import LedgerLine, understood
 from tests.state.reference_scrape import FAMILIES, TASK_FAMILIES, Samples, disagreements, sample, samples_of
 
@@ -39,6 +40,28 @@ def test_a_scrape_shows_what_the_contract_says(history: list[LedgerLine], chosen
     real = RealExporter(chosen).read(history)
     assert disagreements(samples_of(tell(history, followed, now_ms)), real.scrape(now_ms)) == []
     assert real.bad_lines == 0
+
+
+@settings(max_examples=3 * settings().max_examples)
+@given(strategies.histories(most=15), strategies.settings(), strategies.later_ms)
+def test_status_shows_what_the_contract_says(history: list[LedgerLine], chosen: Settings, later_ms: int) -> None:
+    """Every task has a row, and state, reason, limits, totals and what ages in it equal the slow reference."""
+    now_ms = end_of(history) + later_ms
+    must = tell(history, replace(chosen, deviations=frozenset(DEVIATIONS)), now_ms).tasks
+    rows = RealExporter(chosen).read(history).rows(now_ms)
+    assert {key: shown_of(row) for key, row in rows.items()} == {key: shown_of(task) for key, task in must.items()}
+    for key, row in rows.items():
+        if must[key].state in ("rejected", "drained"):
+            assert row.action == "reject"
+        cost_ms = must[key].restart_cost_ms
+        assert (row.restart_cost_ms is None) == (cost_ms is None)
+        assert cost_ms is None or abs(cost_ms - (row.restart_cost_ms or 0)) <= 0.5
+
+
+def shown_of(task: Task | TaskRow) -> tuple[object, ...]:
+    """What a row of `status` says of a task, but for what is rounded or the policy's."""
+    shown = ("lane", "state", "reason", "queue_age_ms", "deadline_slack_ms", "restart_tokens", "preempts")
+    return tuple(getattr(task, name) for name in (*shown, "checkpoint_tokens", "task_budget", "deadline_ms"))
 
 
 @given(strategies.histories(), strategies.settings(), st.data())

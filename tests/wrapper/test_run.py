@@ -5,9 +5,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from preempt_exporter.cli.main import main
+from preempt_exporter.wrapper.task_gate import gate_for_one_task
 from tests.wrapper.wrapped import COMMAND, Wrapped, environment, wait_until
 
 LIMITS = ("--deadline", "5h", "--budget", "100000", "--lane", "free")
@@ -66,10 +69,14 @@ def test_a_task_without_deadline_is_enqueued_once(wrapped: Wrapped) -> None:
 
 
 def test_sigterm_is_a_preemption(wrapped: Wrapped) -> None:
-    """SIGTERM reaches the command, which saves what it has; the waste is counted from that checkpoint."""
+    """SIGTERM reaches the command, which saves what it has; the waste is counted from what it last reported."""
     begun = wrapped.folder / "begun"
-    emit = " ".join([*COMMAND, "emit", "checkpoint", 'task_id="$PREEMPT_TASK_ID" run="$PREEMPT_RUN"'])
-    script = f"trap '{emit} checkpoint_tokens=100; exit 9' TERM; {emit} checkpoint_tokens=40; touch {begun}; "
+
+    def emit(event: str, tokens: str) -> str:
+        return " ".join([*COMMAND, "emit", event, 'task_id="$PREEMPT_TASK_ID" run="$PREEMPT_RUN"', tokens])
+
+    saved, further = emit("checkpoint", "checkpoint_tokens=100"), emit("heartbeat", "output_tokens=130")
+    script = f"trap '{saved}; {further}; exit 9' TERM; {emit('checkpoint', 'checkpoint_tokens=40')}; touch {begun}; "
     script += "while true; do sleep 0.05; done"
     process = wrapped.start(
         "--task", "t", "--run", "r", "--prompt-tokens", "800", *LIMITS, command=["sh", "-c", script]
@@ -79,7 +86,7 @@ def test_sigterm_is_a_preemption(wrapped: Wrapped) -> None:
     assert process.wait(30) == 9
     assert wrapped.events() == ["enqueue", "admit", "checkpoint", "checkpoint", "preempt"]
     last = wrapped.lines()[-1]
-    assert (last["wasted_tokens"], last["restart_tokens"], last["preempts"]) == (800, 800, 1)
+    assert (last["wasted_tokens"], last["restart_tokens"], last["preempts"]) == (830, 830, 1)
     assert "inferred" not in last
 
 
@@ -202,6 +209,49 @@ def test_usage_is_refused_before_anything_is_written(
     ended = wrapped.run("--task", "t", *arguments, command=command)
     assert (ended.returncode, ended.stderr.count(b"\n"), wrapped.lines()) == (2, 1, [])
     assert says in ended.stderr
+
+
+def test_a_stopped_run_starts_nothing_until_it_is_resumed(wrapped: Wrapped) -> None:
+    """A new task of a stopped run waits in the queue, is not rejected, and starts once the run is resumed."""
+    switches = Path(f"{wrapped.ledger}.switches")
+    switches.write_text('{"version":1,"stopped_runs":{"r":{}}}')
+    for _ in range(2):
+        stopped = wrapped.run("--task", "t", "--run", "r", *LIMITS, command=["true"])
+        assert (stopped.returncode, b"run_stopped" in stopped.stderr) == (75, True)
+    assert wrapped.events() == ["enqueue"]
+    switches.unlink()
+    assert wrapped.run("--task", "t", "--run", "r", *LIMITS, command=["true"]).returncode == 0
+    assert wrapped.events() == ["enqueue", "admit", "complete"]
+
+
+def test_a_broken_switch_file_starts_nothing(wrapped: Wrapped) -> None:
+    """A drain may be written there: what cannot be read admits nobody, and says which file to repair."""
+    Path(f"{wrapped.ledger}.switches").write_text("{")
+    marker = wrapped.folder / "started"
+    ended = wrapped.run("--task", "t", *LIMITS, command=["touch", str(marker)])
+    assert (ended.returncode, marker.exists(), "admit" in wrapped.events()) == (2, False, False)
+    assert b".switches" in ended.stderr
+
+
+def test_a_signal_before_the_start_starts_nothing(wrapped: Wrapped, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM while the ledger is read: the command does not start, nothing is written, and the status says it."""
+    monkeypatch.setattr("preempt_exporter.cli.run.gate_for_one_task", _gate_interrupted_by_sigterm)
+    marker = wrapped.folder / "started"
+    words = ["run", "--ledger", str(wrapped.ledger), "--task", "t", *LIMITS, "--", "touch", str(marker)]
+    assert main(words) == 128 + signal.SIGTERM
+    assert (marker.exists(), wrapped.lines(), list(Path(f"{wrapped.ledger}.locks").iterdir())) == (False, [], [])
+
+
+def _gate_interrupted_by_sigterm(*given: Any, **more: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGTERM)
+    return gate_for_one_task(*given, **more)
+
+
+def test_a_folder_that_is_not_there_is_an_error(wrapped: Wrapped) -> None:
+    """A ledger whose folder does not exist is no passing trouble: status 2, and nothing is made there."""
+    wrapped.ledger = wrapped.folder / "missing" / "l.jsonl"
+    ended = wrapped.run("--task", "t", *LIMITS, command=["true"])
+    assert (ended.returncode, ended.stderr.count(b"\n"), wrapped.ledger.parent.exists()) == (2, 1, False)
 
 
 def test_the_switch_file_is_obeyed_without_a_restart(wrapped: Wrapped) -> None:

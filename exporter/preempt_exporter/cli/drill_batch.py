@@ -31,6 +31,7 @@ from preempt_exporter.drill.batch_jobs import (
 )
 from preempt_exporter.drill.batch_keys import ask_key
 from preempt_exporter.drill.batch_lane import LaneWorker
+from preempt_exporter.drill.batch_paths import own_file
 from preempt_exporter.drill.batch_state import BatchState
 from preempt_exporter.drill.batch_summary import in_words, summary_of
 from preempt_exporter.errors import UsageError
@@ -112,6 +113,7 @@ def run(args: Namespace) -> int:
         return _query(args)
     if args.telemetry is None:
         raise UsageError("--telemetry FILE is missing: say where the attempt lines are to go")
+    own_file(Path(args.telemetry), "--telemetry")
     if args.cleanup:
         return _clean_up(args)
     if args.require_slack_s is not None:

@@ -26,6 +26,8 @@ COMMANDS: dict[str, str] = {
     "drill": "labelled local drills: what happens to tasks, batches and shards when slots are lost",
     "report": "what rework costs in each lane, and whether a job's slack can bear it",
     "route": "which lane a job goes to, why, and which row of the decision table said so",
+    "control": "serve admission, spend and switches of one ledger over HTTP",
+    "act": "carry out an alert's action, or print its runbook",
     "rules": "check, test and render the alerting rules",
     "doctor": "is it scraped, are the rules loaded, do thresholds agree, do routes match",
 }
@@ -55,6 +57,9 @@ class OneLineParser(ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 its own negative answer, 2 usage or unreadable input."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to fail
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without Unicode shows names as escapes
     command = arguments[0] if arguments and arguments[0] in COMMANDS else ""

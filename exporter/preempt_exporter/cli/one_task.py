@@ -13,7 +13,7 @@ from msgspec import Struct
 from preempt_exporter.cli.gate_settings import add_admission_arguments, gate_settings
 from preempt_exporter.config import resolve
 from preempt_exporter.durations import parse_duration_ms
-from preempt_exporter.errors import UsageError
+from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.gate.life import TaskKey
 from preempt_exporter.gate.request import TaskRequest
 from preempt_exporter.gate.settings import GateSettings
@@ -49,12 +49,20 @@ def add_task_arguments(parser: ArgumentParser) -> None:
     add_admission_arguments(parser)
 
 
-def one_task(args: Namespace, environ: Mapping[str, str] | None = None) -> OneTask:
-    """Read it. Raises UsageError that names what is wrong."""
+def one_task(
+    args: Namespace, environ: Mapping[str, str] | None = None, *, instead_of_ledger: Path | None = None
+) -> OneTask:
+    """Read it. Raises UsageError that names what is wrong.
+
+    `instead_of_ledger` is where the task's lock lies when somebody else has the ledger.
+    """
     environ = os.environ if environ is None else environ
-    path = args.ledger or environ.get("LEDGER_PATH")
+    path = args.ledger or environ.get("LEDGER_PATH") or instead_of_ledger
     if not path:
         raise UsageError("which ledger? Set LEDGER_PATH or give --ledger PATH")
+    ledger = Path(path).absolute()
+    if not ledger.parent.is_dir():
+        raise UnreadableInput(str(ledger.parent), "no such folder")
     task_id = _name("--task", task_id_from(args.task, environ), MAX_ID_BYTES)
     run = _name("--run", args.run_name, MAX_ID_BYTES) if args.run_name else None
     request = TaskRequest(
@@ -68,7 +76,7 @@ def one_task(args: Namespace, environ: Mapping[str, str] | None = None) -> OneTa
         new_life=args.new_life,
     )
     settings = gate_settings(resolve(args, environ), environ)
-    return OneTask(Path(path).absolute(), (run, task_id), request, settings)
+    return OneTask(ledger, (run, task_id), request, settings)
 
 
 def whole_number(text: str) -> int:

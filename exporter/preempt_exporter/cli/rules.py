@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from pathlib import Path
 
 from preempt_exporter import promtool
-from preempt_exporter.errors import UsageError
+from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.rules_pack.lint import lint_pack
 from preempt_exporter.rules_pack.pack import rule_files, runbooks_folder
 from preempt_exporter.rules_pack.parameters import PARAMETERS, SELECTOR, SELECTOR_HELP
@@ -61,6 +61,9 @@ def run(args: Namespace) -> int:
 
 
 def _check(patterns: list[str]) -> int:
+    for pattern in patterns:
+        if not any(character in pattern for character in "*?[") and not Path(pattern).exists():
+            raise UnreadableInput(pattern, "no such rule file; check the path")
     tool = promtool.find_promtool(os.environ)
     files, unmatched = promtool.matched_files(patterns) if patterns else (rule_files(), ())
     report = promtool.check_rules(tool, files)

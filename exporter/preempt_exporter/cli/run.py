@@ -1,23 +1,29 @@
 """`run ... -- CMD`: one attempt at a task, with its admission, its heartbeats and its end on the ledger."""
 
+import hashlib
 import os
 import secrets
 import shutil
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from contextlib import ExitStack
+from pathlib import Path
 
 from preempt_exporter.cli.admit import in_words
 from preempt_exporter.cli.one_task import OneTask, add_task_arguments, one_task
 from preempt_exporter.clock import SystemClock
+from preempt_exporter.control.tokens import read_token, token_path
 from preempt_exporter.durations import parse_duration_ms
-from preempt_exporter.errors import LedgerWriteError, UsageError
+from preempt_exporter.errors import LedgerWriteError, StoreUnavailable, UsageError
 from preempt_exporter.gate.answers import Answer
 from preempt_exporter.ledger.writer import LedgerWriter
-from preempt_exporter.wrapper.attempt import RunningAttempt
+from preempt_exporter.wrapper.attempt import STATUS_OF_SIGNAL, RunningAttempt
+from preempt_exporter.wrapper.controlled_slot import ControlledSlot
 from preempt_exporter.wrapper.leftovers import ATTEMPT_VARIABLE, end_leftovers
-from preempt_exporter.wrapper.signals import SignalInbox
-from preempt_exporter.wrapper.task_gate import ask_to_start, declare_lost_if_running, gate_for_one_task
+from preempt_exporter.wrapper.signals import ENDS_A_PROCESS, SignalInbox
+from preempt_exporter.wrapper.slot import GateSlot, Slot
+from preempt_exporter.wrapper.task_gate import gate_for_one_task
 from preempt_exporter.wrapper.task_lock import TaskLock
 
 TRY_AGAIN_LATER = 75
@@ -40,6 +46,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--heartbeat", default="30s", metavar="TIME", help="how often to say that it runs (default: 30s)"
     )
+    parser.add_argument(
+        "--control", metavar="URL", help="let the control service decide: http://host:port or unix:///path"
+    )
+    parser.add_argument(
+        "--token-file", metavar="PATH", help="the service's token (default: LEDGER.control-token, if it is there)"
+    )
     add_task_arguments(parser)
     parser.add_argument("command_line", nargs="*", metavar="CMD", help="the command and its arguments, after --")
 
@@ -51,46 +63,77 @@ def run(args: Namespace) -> int:
         raise UsageError("which command? Give it after --")
     if shutil.which(args.command_line[0]) is None:
         raise UsageError(f"{args.command_line[0]}: no such command; nothing was started")
-    task = one_task(args)
-    attempt = secrets.token_hex(8)
+    task = one_task(args, instead_of_ledger=_place_of_locks(args.control) if args.control else None)
     lock = TaskLock(task.ledger, task.key)
     try:
         if not lock.take():
             return _not_started(task, "another attempt at it is running")
         try:
-            return _attempt(task, attempt, lock, heartbeat_ms, args.command_line)
+            return _attempt(args, task, lock, heartbeat_ms)
         finally:
             lock.release()
-    except LedgerWriteError as error:
+    except (LedgerWriteError, StoreUnavailable) as error:
         return _not_started(task, str(error))
 
 
-def _attempt(task: OneTask, attempt: str, lock: TaskLock, heartbeat_ms: int, command: list[str]) -> int:
-    clock = SystemClock()
-    with LedgerWriter(task.ledger) as writer, SignalInbox() as inbox:
+def _attempt(args: Namespace, task: OneTask, lock: TaskLock, heartbeat_ms: int) -> int:
+    attempt = secrets.token_hex(8)
+    with ExitStack() as opened:
+        inbox = opened.enter_context(SignalInbox())
+        left_behind = lock.left_by is not None
         if lock.left_by:
+            _say("the last attempt did not end in order: it counts as preempted")
             end_leftovers(lock.left_by, pause=time.sleep)
         lock.sign(attempt)
-        gate = gate_for_one_task(task.ledger, writer, clock, task.key, settings=task.settings, attempt=attempt)
-        if declare_lost_if_running(gate, task.key):
-            _say("the last attempt did not end in order: it counts as preempted")
-        answer = ask_to_start(gate, task.key, task.request, task.settings.defaults)
+        slot = _slot(args, task, attempt, opened)
+        early = next((number for number in inbox.wait(0) if number in ENDS_A_PROCESS), None)
+        if early is not None:
+            return STATUS_OF_SIGNAL + early
+        answer = slot.start(task.request, left_behind=left_behind)
+        lock.settle()
         if answer.outcome != "admitted":
             return _not_started(task, in_words(answer))
-        running = RunningAttempt(gate, task.key, clock, inbox, heartbeat_ms=heartbeat_ms, say=_say)
-        ended = running.run(command, _environment(task, attempt, answer))
+        running = RunningAttempt(slot, SystemClock(), inbox, heartbeat_ms=heartbeat_ms, say=_say)
+        ended = running.run(args.command_line, _environment(args, task, attempt, answer))
         last = running.finish(ended)
         if last is not None and last.outcome == "refused" and last.reason != "ended":
             _say(f"the ledger says that the task is {last.state}: its end was not written")
         return ended.status
 
 
-def _environment(task: OneTask, attempt: str, answer: Answer) -> dict[str, str]:
+def _slot(args: Namespace, task: OneTask, attempt: str, opened: ExitStack) -> Slot:
+    if args.control:
+        return ControlledSlot(args.control, _token(args), task.key)
+    writer = opened.enter_context(LedgerWriter(task.ledger))
+    gate = gate_for_one_task(task.ledger, writer, SystemClock(), task.key, settings=task.settings, attempt=attempt)
+    return GateSlot(gate, task.key, task.settings.defaults)
+
+
+def _token(args: Namespace) -> str | None:
+    """The service's token: the file that was named, else the one beside the ledger, if there is any."""
+    if args.token_file:
+        return read_token(Path(args.token_file))
+    ledger = args.ledger or os.environ.get("LEDGER_PATH")
+    path = token_path(Path(ledger)) if ledger else None
+    return read_token(path) if path is not None and path.exists() else None
+
+
+def _place_of_locks(url: str) -> Path:
+    """Where the locks of the tasks of a service lie on this host; it outlives a reboot."""
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "preempt-exporter"
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerWriteError(str(state), error.strerror or str(error)) from error
+    return state / hashlib.sha256(url.encode()).hexdigest()[:16]
+
+
+def _environment(args: Namespace, task: OneTask, attempt: str, answer: Answer) -> dict[str, str]:
     """What the command is told: its names, and how far an earlier attempt had got."""
     run, task_id = task.key
     return {
         **os.environ,
-        "LEDGER_PATH": str(task.ledger),
+        **({"PREEMPT_CONTROL": args.control} if args.control else {"LEDGER_PATH": str(task.ledger)}),
         "PREEMPT_TASK_ID": task_id,
         "PREEMPT_RUN": run or "",
         "PREEMPT_LANE": task.request.lane or task.settings.lane_default,

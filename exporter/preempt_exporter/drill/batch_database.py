@@ -25,6 +25,7 @@ _SCHEMA = (
         tokens_in INTEGER NOT NULL DEFAULT 0, tokens_out INTEGER NOT NULL DEFAULT 0,
         resumed_at_bytes INTEGER, interventions INTEGER NOT NULL DEFAULT 0, told INTEGER NOT NULL DEFAULT 0,
         UNIQUE (job_id, lane, attempt))""",
+    "CREATE INDEX jobs_waiting ON jobs (position) WHERE state = 'waiting'",
     "CREATE INDEX attempts_untold ON attempts (sequence) WHERE told = 0",
     """CREATE TABLE checkpoints (
         job_id TEXT NOT NULL, start INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (job_id, start)) WITHOUT ROWID""",

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from preempt_exporter.drill.batch_paths import own_file
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.ledger.records import MAX_ID_BYTES, Count
 from preempt_exporter.router.job_request import JobRequest
@@ -70,7 +71,8 @@ def default_jobs(count: int = DEFAULT_JOBS, output_bytes: int = DEFAULT_OUTPUT_B
 
 
 def write_jobs(path: Path, jobs: Sequence[BatchJob]) -> None:
-    """Put the jobs into `path`, whole or not at all. Raises `UsageError`."""
+    """Put the jobs into the file at `path`, whole or not at all. Raises `UsageError`."""
+    path = own_file(path, "--jobs")
     aside = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         aside.write_bytes(b"".join(msgspec.json.encode(job) + b"\n" for job in jobs))
@@ -83,8 +85,10 @@ def read_jobs(path: Path, run: str, *, deadline_ms: int = SIX_HOURS_MS) -> list[
     """The jobs of the file as jobs of `run`, in order; none of an empty file, or of one that is not there.
 
     `deadline_ms` is that of jobs which name none: jobs of a batch wait for each other, so it is long by default.
-    Raises `UsageError` with the line number for what is no job and for a job id that stands twice, `UnreadableInput`.
+    Raises `UsageError` with the line number for what is no job and for a job id that stands twice, or where `path` is
+    no regular file, and `UnreadableInput`.
     """
+    own_file(path, "--jobs")
     try:
         content = path.read_bytes()
     except FileNotFoundError:

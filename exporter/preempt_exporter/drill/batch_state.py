@@ -89,8 +89,8 @@ class BatchState:
             rows = connection.execute(
                 """SELECT job, key,
                      (SELECT COALESCE(SUM(LENGTH(text)), 0) FROM checkpoints c WHERE c.job_id = j.job_id) AS done
-                   FROM jobs j WHERE state = ? ORDER BY position LIMIT ?""",
-                (WAITING, limit),
+                   FROM jobs j WHERE state = 'waiting' ORDER BY position LIMIT ?""",
+                (limit,),
             ).fetchall()
         return [
             WaitingJob(

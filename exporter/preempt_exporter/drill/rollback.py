@@ -5,6 +5,7 @@
 repository made for the drill.
 """
 
+import os
 import secrets
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ from preempt_exporter.gate.switches import SwitchFile
 from preempt_exporter.ledger.records import LaneDrain, LaneResume, Mode
 from preempt_exporter.ledger.sink import LedgerSink
 from preempt_exporter.settings import Thresholds
+from preempt_exporter.wrapper.dies_with import dies_with
 
 LANE = "free"
 BY = "drill task --rollback"
@@ -171,4 +173,5 @@ class RollbackDrill:
 def _new_worker() -> "subprocess.Popen[bytes]":
     """A process that counts slowly until it is killed."""
     words = [sys.executable, "-m", f"{__package__}.task_worker", "0", str(10**9), "1", "50"]
-    return subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    # The drill has one thread, and what it starts must not outlive it.
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, preexec_fn=dies_with(os.getpid()))  # noqa: PLW1509

@@ -15,6 +15,7 @@ from preempt_exporter.clock import Clock
 from preempt_exporter.drill.task import TaskStory, due, start
 from preempt_exporter.gate.gate import Gate
 from preempt_exporter.gate.life import LifeState
+from preempt_exporter.wrapper.dies_with import dies_with
 
 Kill = Literal["stop", "kill"]
 
@@ -56,7 +57,9 @@ class TaskKillDrill:
         numbers = (tokens, story.output_tokens, story.tokens_per_tick, story.tick_ms)
         module = f"{__package__}.task_worker"
         self._gate.heartbeat(story.key, output_tokens=tokens, next_within_ms=max(START_WITHIN_MS, self._next_within_ms))
-        return subprocess.Popen([sys.executable, "-m", module, *map(str, numbers)], stdout=subprocess.PIPE)
+        words = [sys.executable, "-m", module, *map(str, numbers)]
+        # The drill has one thread, and what it starts must not outlive it.
+        return subprocess.Popen(words, stdout=subprocess.PIPE, preexec_fn=dies_with(os.getpid()))  # noqa: PLW1509
 
     def _watch(self, worker: "subprocess.Popen[bytes]", checkpoint: int) -> bool:
         """Until the worker is done (True) or was silent for too long (False)."""

@@ -58,6 +58,8 @@ class Reader:
         self._reading = self._look_at_reading()
         self._looked_s = clock.monotonic_s()
         self._files: list[FileState] = []
+        self._written: tuple[TailCounts, int, bool] | None = None
+        """What the last snapshot was made of."""
 
     def run(self, stop: threading.Event) -> None:
         """Read and fold until `stop` is set (and `wake` called), then put the state on disk once more."""
@@ -93,8 +95,9 @@ class Reader:
         self._do_what_is_due()
         if anything_new or self._reading.lag_bytes or self._clock.monotonic_s() - self._looked_s >= LOOK_EVERY_S:
             with self.lock:
-                self._reading = self._look_at_reading()
-                self._files = self._tail.files(FILES_TOLD)
+                before, self._reading = self._reading, self._look_at_reading()
+                if replace(self._reading, lag_s=0.0) != replace(before, lag_s=0.0):
+                    self._files = self._tail.files(FILES_TOLD)
                 self._looked_s = self._clock.monotonic_s()
 
     def is_ready(self) -> bool:
@@ -148,7 +151,15 @@ class Reader:
             with self.lock:
                 self.watched.expire(self._clock.now_ms())
         if self._snapshots is not None and self._snapshots.is_due(now_s):
+            self._keep_snapshot(self._snapshots)
+
+    def _keep_snapshot(self, snapshots: SnapshotKeeper) -> None:
+        """Write the state, unless nothing was read and nothing settled since: thousands of idle files cost nothing."""
+        written = (self._counts_before.plus(self._tail.stats), *self._tail.state_version())
+        settling = written[-1]
+        if settling or written != self._written or not snapshots.confirm():
             self._write_snapshot()
+        self._written = written
 
     def _write_snapshot(self) -> None:
         if self._snapshots is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from preempt_exporter.ledger.records import Attempt, Heartbeat, Record, SwitchEvent, TaskEvent
 from preempt_exporter.settings import LaneSettings, TaskSettings
 from preempt_exporter.state.attempt_fold import fold_attempt
-from preempt_exporter.state.expiry import MAX_RUNS_KEPT, expire, make_room
+from preempt_exporter.state.expiry import MAX_RUNS_KEPT, expire, forget_stale_ends, make_room
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.life import RUNNING, Life
 from preempt_exporter.state.repeats import LedgerMemory
@@ -47,6 +47,7 @@ class Watched:
         self._fold_in_order(fresh, index, memory, now_ms)
         if figures.lives_kept > self.tasks.limit:
             make_room(figures, self.tasks, now_ms)
+        forget_stale_ends(figures)
         if len(figures.runs) > MAX_RUNS_KEPT:
             self.expire(now_ms)
 
@@ -135,6 +136,9 @@ class Watched:
 
     def _fold_other(self, record: Record, memory: LedgerMemory, now_ms: int) -> None:
         figures = self.figures
+        if isinstance(record, Attempt) and memory.repeats_attempt(record):
+            figures.counts.duplicates += 1
+            return
         stamp_ms = record.ts_ms
         if stamp_ms is not None and stamp_ms > now_ms:
             figures.skew.record(stamp_ms - now_ms, now_ms)

@@ -1,20 +1,18 @@
 """One attempt: the command runs, the ledger hears that it lives and how it ended, signals and status pass through."""
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
 from preempt_exporter.clock import Clock
-from preempt_exporter.errors import LedgerWriteError, UnreadableInput
+from preempt_exporter.errors import LedgerWriteError, StoreUnavailable, UnreadableInput, UsageError
 from preempt_exporter.gate.answers import Answer
-from preempt_exporter.gate.gate import Gate
-from preempt_exporter.gate.life import TaskKey
-from preempt_exporter.wrapper.signals import SignalInbox, terminal_told_everyone
+from preempt_exporter.wrapper.dies_with import dies_with
+from preempt_exporter.wrapper.signals import ENDS_A_PROCESS, SignalInbox, terminal_told_everyone
+from preempt_exporter.wrapper.slot import Slot
 
 PROMISED_HEARTBEATS = 3
 """A worker promises to be heard of within three intervals, so that one slow write is not taken for its loss."""
@@ -26,7 +24,9 @@ LAST_WORD_PATIENCE_S = 10.0
 LAST_WORD_EVERY_S = 0.2
 STATUS_OF_SIGNAL = 128
 STATUS_NOT_STARTED = 126
-PR_SET_PDEATHSIG = 1
+
+NOT_DONE = (LedgerWriteError, UnreadableInput, StoreUnavailable, UsageError)
+"""What a slot raises when it could not be told something."""
 
 
 class Ended(Struct, frozen=True):
@@ -43,8 +43,7 @@ class RunningAttempt:
 
     def __init__(
         self,
-        gate: Gate,
-        key: TaskKey,
+        slot: Slot,
         clock: Clock,
         inbox: SignalInbox,
         *,
@@ -52,8 +51,7 @@ class RunningAttempt:
         say: Callable[[str], object],
     ) -> None:
         """`say` tells the operator what the ledger could not be told; the task must have been admitted."""
-        self._gate = gate
-        self._key = key
+        self._slot = slot
         self._clock = clock
         self._inbox = inbox
         self._heartbeat_ms = heartbeat_ms
@@ -62,11 +60,12 @@ class RunningAttempt:
 
     def run(self, command: Sequence[str], environ: Mapping[str, str]) -> Ended:
         """Start the command and stay until it ends. Its last line on the ledger is written by `finish`."""
-        if signal.SIGTERM in self._inbox.wait(0):
-            return Ended(STATUS_OF_SIGNAL + signal.SIGTERM, preempted=True)
+        early = next((number for number in self._inbox.wait(0) if number in ENDS_A_PROCESS), None)
+        if early is not None:
+            return Ended(STATUS_OF_SIGNAL + early, preempted=early is signal.SIGTERM)
         try:
             # The wrapper has one thread, so nothing it forks can hold a lock of another.
-            child = subprocess.Popen(command, env=dict(environ), preexec_fn=_dies_with(os.getpid()))  # noqa: PLW1509
+            child = subprocess.Popen(command, env=dict(environ), preexec_fn=dies_with(os.getpid()))  # noqa: PLW1509
         except (OSError, subprocess.SubprocessError) as error:
             self._say(f"{command[0]}: {error}")
             return Ended(STATUS_NOT_STARTED, preempted=False)
@@ -80,11 +79,10 @@ class RunningAttempt:
         give_up_s = self._clock.monotonic_s() + LAST_WORD_PATIENCE_S
         while True:
             try:
-                self._gate.catch_up()
                 if ended.preempted:
-                    return self._gate.preempt(self._key)
-                return self._gate.complete(self._key) if ended.status == 0 else self._gate.drain(self._key)
-            except (LedgerWriteError, UnreadableInput) as error:
+                    return self._slot.preempt()
+                return self._slot.complete() if ended.status == 0 else self._slot.drain()
+            except NOT_DONE as error:
                 if self._clock.monotonic_s() >= give_up_s:
                     self._say(f"{error}; the next start will take this attempt for lost")
                     return None
@@ -106,22 +104,9 @@ class RunningAttempt:
 
     def _beat(self) -> None:
         try:
-            self._gate.heartbeat(self._key, next_within_ms=PROMISED_HEARTBEATS * self._heartbeat_ms)
+            self._slot.beat(PROMISED_HEARTBEATS * self._heartbeat_ms)
             self._silenced = False
-        except (LedgerWriteError, UnreadableInput) as error:
+        except NOT_DONE as error:
             if not self._silenced:
                 self._say(f"no heartbeat: {error}")
             self._silenced = True
-
-
-def _dies_with(wrapper_pid: int) -> Callable[[], None]:
-    """For the new process before it becomes the command: the kernel kills it when the wrapper dies, on Linux."""
-    prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
-
-    def before_command() -> None:
-        if prctl is not None:
-            prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
-        if os.getppid() != wrapper_pid:
-            os._exit(STATUS_OF_SIGNAL + signal.SIGKILL)
-
-    return before_command

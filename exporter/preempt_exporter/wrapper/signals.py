@@ -8,6 +8,8 @@ from types import FrameType, TracebackType
 from typing import Self
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+ENDS_A_PROCESS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+"""What somebody sends who wants the attempt to end; the others are messages to the command."""
 FROM_THE_KEYBOARD = frozenset({signal.SIGINT, signal.SIGQUIT})
 
 

@@ -56,10 +56,13 @@ class TaskLock:
             os.pwrite(self._descriptor, attempt.encode("ascii"), 0)
         except OSError as error:
             raise LedgerWriteError(str(self.path), error.strerror or str(error)) from error
+
+    def settle(self) -> None:
+        """What was left behind is dealt with: it was declared lost, or never ran."""
         self.left_by = None
 
     def release(self) -> None:
-        """Let it go; the file stays only while it names an attempt that did not end in order."""
+        """Let it go; the file stays only while an attempt that did not end in order is not settled."""
         if self._descriptor is None:
             return
         if self.left_by is None:
