@@ -33,13 +33,14 @@ STOP_PATIENCE_S = 15.0
 TELL_EVERY_S = 3.0
 DRILL_LANES = ("free:hosts=4,slots=3,share=0.7,preemptions-per-hour={}", "paid:hosts=6,slots=3,share=0.3")
 PREEMPTIONS_PER_HOUR = 300
+# Below so many jobs the router trusts require_slack_s, so that in this demo the switches alone decide.
 ROUTER_YML = """\
 router:
   lanes:
     - {name: free, max_attempts: 2, checkpoint: required, idempotency_key: "{{ job_id }}"}
     - {name: paid, idempotency_key: "{{ job_id }}"}
   admission: {require_slack_s: 60, require_checkpoint: true}
-  thresholds: {completed_jobs_min: 1}
+  thresholds: {completed_jobs_min: 1000}
 """
 
 

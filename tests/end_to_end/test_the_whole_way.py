@@ -94,6 +94,6 @@ def test_without_act_nothing_is_closed(tmp_path: Path) -> None:
     """The dry run is the default: the same alerts reach control, which says what it would do and does nothing."""
     with people(lambda receiver, payload: None) as pager, running_stack(tmp_path, pager, act=False) as stack:
         start_batch(stack, PREEMPTIONS_PER_HOUR)
-        wait_until(lambda: "dry run" in stack.log("control").lower(), lambda: stack.log("control"))
+        wait_until(lambda: "would_act" in stack.log("control"), lambda: stack.log("control"))
         assert closed(stack) == 0
         assert stack.drains() == []
