@@ -16,7 +16,8 @@ from msgspec import Struct
 from preempt_exporter.durations import parse_duration_ms
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.ledger.records import MAX_EXACT_INTEGER, MAX_LANE_BYTES
-from preempt_exporter.settings import LaneSettings, TaskDefaults, TaskSettings, Thresholds
+from preempt_exporter.mapping_section import read_mappings
+from preempt_exporter.settings import LaneSettings, MappingRule, TaskDefaults, TaskSettings, Thresholds
 from preempt_exporter.yaml_section import Section, read_section
 
 
@@ -175,10 +176,11 @@ _LANE_KEYS: Mapping[str, Callable[[str], Any]] = {
 
 
 class Config(Struct, frozen=True):
-    """Everything resolved, by setting name; lanes as the file lists them."""
+    """Everything resolved, by setting name; lanes and field mappings as the file lists them."""
 
     values: Mapping[str, Any]
     lanes: tuple[Mapping[str, Any], ...]
+    mappings: tuple[MappingRule, ...] = ()
 
     def tasks(self) -> TaskSettings:
         """How lives are kept and shown."""
@@ -237,7 +239,7 @@ def resolve(args: Namespace, environ: Mapping[str, str] | None = None) -> Config
     """Flag over environment over file over default. `UsageError` or `ConfigError` names what is wrong and where."""
     environ = os.environ if environ is None else environ
     path = getattr(args, "config.file", None)
-    file_values, lanes = _read_file(path) if path else ({}, ())
+    file_values, lanes, mappings = _read_file(path) if path else ({}, (), ())
     values: dict[str, Any] = {}
     for setting in SETTINGS:
         given = getattr(args, setting.name, None)
@@ -251,7 +253,7 @@ def resolve(args: Namespace, environ: Mapping[str, str] | None = None) -> Config
             values[setting.name] = None
         else:
             values[setting.name] = _parsed(setting, setting.default, setting.name)
-    return Config(values, lanes)
+    return Config(values, lanes, mappings)
 
 
 def _parsed(setting: Setting, given: str | list[str], origin: str) -> Any:
@@ -264,7 +266,7 @@ def _parsed(setting: Setting, given: str | list[str], origin: str) -> Any:
         raise UsageError(f"{origin}: {error}") from error
 
 
-def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]]:
+def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...], tuple[MappingRule, ...]]:
     try:
         root = read_section(path)
     except OSError as error:
@@ -274,7 +276,7 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
     for setting in SETTINGS:
         group, _, name = setting.name.partition(".")
         by_section.setdefault(group, {})[name] = setting
-    root.refuse_unknown((*by_section, "lanes"))
+    root.refuse_unknown((*by_section, "lanes", "mappings"))
     for section_name, settings in by_section.items():
         if "" in settings:
             _take(values, root, section_name, settings[""])
@@ -285,7 +287,7 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
         for name, key in spelt.items():
             if name in settings:
                 _take(values, section, key, settings[name])
-    return values, tuple(_lane_entry(entry) for entry in root.sections("lanes"))
+    return values, tuple(_lane_entry(entry) for entry in root.sections("lanes")), read_mappings(root)
 
 
 def _take(values: dict[str, Any], section: Section, key: str, setting: Setting) -> None:

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from preempt_exporter import __version__
+from preempt_exporter.cli.decoding import begin_counting_ignored, chunk_decoder
 from preempt_exporter.cli.folding import ledgers_of
 from preempt_exporter.cli.printable import PrintableFormatter
 from preempt_exporter.clock import Clock, SystemClock
@@ -57,9 +58,10 @@ def run(args: Namespace) -> int:
 def _serve(config: Config, patterns: list[str], snapshots: SnapshotKeeper | None, clock: Clock) -> int:
     kept = snapshots.load() if snapshots is not None else None
     watched = Watched(config.tasks(), config.lane_settings(), kept.figures if kept else None)
+    begin_counting_ignored(watched.figures, config)
     tail = Tail(patterns, clock=clock, positions=kept.positions if kept else None)
     watch = Watch(clock=clock, mode=config.values["watch"])
-    reader = Reader(tail, watch, watched, snapshots, clock, kept.tail_counts if kept else None)
+    reader = Reader(tail, watch, watched, snapshots, clock, kept.tail_counts if kept else None, chunk_decoder(config))
     exposition = WatchedExposition(reader, config.thresholds(), __version__, clock)
     settings = WebSettings(
         listen_addresses=config.values["web.listen-address"],

@@ -49,6 +49,12 @@ def _fold(args: Namespace) -> list[TaskRow]:
     bad = sum(watched.figures.counts.errors.values())
     if bad:
         print(f"{bad} bad lines were skipped; 'preempt-exporter check' names them", file=sys.stderr)
+    if watched.figures.counts.ignored:
+        print(
+            f"{watched.figures.counts.ignored} lines that no field mapping speaks of were ignored; "
+            "'preempt-exporter check --explain' shows them",
+            file=sys.stderr,
+        )
     return task_rows(watched.figures, watched.tasks, thresholds, measurements, now_ms)
 
 

@@ -1,0 +1,230 @@
+"""Reads lines that nobody wrote for us as lines of our own ledger, by rules that an operator wrote.
+
+A rule builds the JSON text of a native line from what it finds, and the native decoder reads that: a mapped line can
+hold nothing that a native one could not, and is bad for the same reasons. A line that is unreadable as a whole gets
+the native reader's reason.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from preempt_exporter.ledger.decode import BOM, BadLine, Decoded, decode_line
+from preempt_exporter.ledger.exact import BLANK_BYTES, MAX_NESTING, Refused, nests_deeper, read_exactly, shortened
+from preempt_exporter.ledger.line_paths import FieldPath, LinePaths, written
+from preempt_exporter.ledger.mapped_value import ValueReader, paths_of, value_reader, word_of
+from preempt_exporter.ledger.records import EVENT_NAMES, EVENT_TYPES, MAX_LINE_BYTES, Attempt, Record
+from preempt_exporter.settings import MappingRule, ValueSource
+
+ATTEMPT: Final = "attempt"
+"""How configuration names the lines that have no `event`."""
+
+IGNORE: Final = "ignore"
+"""What a rule says of values that mean nothing to us, so that they are not taken for unknown ones."""
+
+KINDS: Final[dict[str, type[Record]]] = {ATTEMPT: Attempt, **dict(zip(EVENT_NAMES, EVENT_TYPES, strict=True))}
+
+
+class MappedField(Struct, frozen=True):
+    """One of our fields on one line."""
+
+    name: str
+    text: str
+    """The JSON text that it was given."""
+    origin: str
+    """Where that came from, in words."""
+
+
+class Explanation(Struct, frozen=True):
+    """What became of one line."""
+
+    place: str | None
+    """Which rule took the line, as `file:line` of the configuration; None: none did."""
+    kind: str | None
+    """Our kind of line; None where nothing said which."""
+    fields: list[MappedField]
+    verdict: Record | BadLine | None
+    """None: the line is ignored."""
+
+
+class _Rule(Struct, frozen=True):
+    """A rule with its paths resolved."""
+
+    place: str
+    conditions: tuple[tuple[int, frozenset[str]], ...]
+    event: ValueReader
+    """To our own name of the kind."""
+    said: ValueReader
+    """The same as the line has it."""
+    by_word: bool
+    """Whether the line has our own names."""
+    fields: dict[str, ValueReader]
+    readers: dict[str, tuple[tuple[str, bytes, ValueReader], ...]]
+    """By kind of line: name of each field, its text with colon, and how to read it."""
+    origins: dict[str, str]
+
+
+class _Native(Struct, frozen=True):
+    """A line in our own words, not judged yet."""
+
+    rule: _Rule
+    kind: str
+    fields: list[tuple[str, bytes, bytes]]
+    """Name, name as JSON text with colon, value as JSON text."""
+
+    def line(self) -> bytes:
+        members = [key + text for _, key, text in self.fields]
+        if self.kind != ATTEMPT:
+            members.insert(0, b'"event":"%s"' % self.kind.encode())
+        return b"{" + b",".join(members) + b"}"
+
+
+class Mapping:
+    """The rules of one ledger, in the order in which they are tried."""
+
+    def __init__(self, rules: Sequence[MappingRule]) -> None:
+        """Of `rules` the first takes a line whose conditions hold and whose event it knows."""
+        self._paths = LinePaths(path for rule in rules for path in _paths(rule))
+        self._rules = [_compiled(rule, self._paths.slot) for rule in rules]
+        self._refuse_other = any(rule.refuse_other for rule in rules)
+
+    def decode(self, data: bytes, *, at_file_start: bool = False) -> Decoded:
+        """Decode whole lines as `decode_chunk` does. Never raises, whatever the bytes."""
+        records: list[Record] = []
+        bad: list[BadLine] = []
+        ignored = 0
+        offset = len(BOM) if at_file_start and data.startswith(BOM) else 0
+        for index, line in enumerate(data[offset:].split(b"\n")):
+            if line.strip(BLANK_BYTES):
+                verdict = self._verdict(self._native(line))
+                if verdict is None:
+                    ignored += 1
+                elif isinstance(verdict, BadLine):
+                    bad.append(BadLine(reason=verdict.reason, detail=verdict.detail, offset=offset, line=index))
+                else:
+                    records.append(verdict)
+            offset += len(line) + 1
+        return Decoded(records, bad, len(records) + len(bad) + ignored, ignored)
+
+    def explain(self, line: bytes) -> Explanation:
+        """What becomes of one line, and of what; a blank one is bad here."""
+        native = self._native(line.removesuffix(b"\n"))
+        verdict = self._verdict(native)
+        if not isinstance(native, _Native):
+            return Explanation(None, None, [], verdict)
+        fields = [
+            MappedField(name, text.decode(errors="backslashreplace"), native.rule.origins[name])
+            for name, _, text in native.fields
+        ]
+        return Explanation(native.rule.place, native.kind, fields, verdict)
+
+    def _verdict(self, native: "_Native | BadLine | None") -> Record | BadLine | None:
+        if not isinstance(native, _Native):
+            return native
+        verdict = decode_line(native.line())
+        return _with_origin(verdict, native.rule) if isinstance(verdict, BadLine) else verdict
+
+    def _native(self, line: bytes) -> "_Native | BadLine | None":
+        """The line in our words; None where no rule speaks of it and that is no fault."""
+        line = line.lstrip(b"\0")
+        if len(line) > MAX_LINE_BYTES or nests_deeper(line, MAX_NESTING):
+            return _unreadable(line)
+        try:
+            texts = self._paths.texts(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return _unreadable(line)
+        for rule in self._rules:
+            if not all(word_of(texts[slot]) in words for slot, words in rule.conditions):
+                continue
+            try:
+                kind = _kind(rule, texts)
+                if kind == IGNORE:
+                    return None
+                if kind is not None:
+                    return _Native(rule, kind, _fields(rule, kind, texts))
+            except Refused as refused:
+                return _with_origin(BadLine(reason=refused.reason, detail=refused.detail), rule)
+        return self._other(texts)
+
+    def _other(self, texts: list[bytes]) -> BadLine | None:
+        if not self._refuse_other:
+            return None
+        said = []
+        for rule in self._rules:
+            text = rule.said(texts) or b"null"
+            judged = decode_line(b'{"event":' + text + b"}") if rule.by_word else None
+            if isinstance(judged, BadLine) and judged.reason != "missing_field":
+                return judged
+            word = word_of(text)
+            said.append(f"{rule.origins['event']} {'a nested value' if word is None else shortened(word)}")
+        return BadLine(reason="unknown_kind", detail=f"no rule knows {', '.join(dict.fromkeys(said))}")
+
+
+def _unreadable(line: bytes) -> BadLine:
+    judged = read_exactly(line)
+    return judged if isinstance(judged, BadLine) else BadLine(reason="not_json", detail="not a JSON object")
+
+
+def _kind(rule: _Rule, texts: list[bytes]) -> str | None:
+    """Our kind of line, `IGNORE`, or None where the rule does not know the event."""
+    text = rule.event(texts)
+    word = None if text in (b"", b"null") else word_of(text)
+    if not rule.by_word:
+        return word
+    if text in (b"", b"null"):
+        job_id = rule.fields.get("job_id")
+        return ATTEMPT if job_id is not None and job_id(texts) else None
+    return word if text[:1] == b'"' and word in EVENT_NAMES else None
+
+
+def _fields(rule: _Rule, kind: str, texts: list[bytes]) -> list[tuple[str, bytes, bytes]]:
+    return [(name, key, text) for name, key, read in rule.readers[kind] if (text := read(texts))]
+
+
+def _with_origin(bad: BadLine, rule: _Rule) -> BadLine:
+    """A bad line says where on the line the bad field was looked for."""
+    name = bad.detail.partition(":")[0]
+    origin = rule.origins.get(name, name)
+    if origin == name:
+        return bad
+    return BadLine(reason=bad.reason, detail=f"{bad.detail} (from {origin})")
+
+
+# --- from settings to something quick -------------------------------------------------------------------------------
+
+
+def _paths(rule: MappingRule) -> list[FieldPath]:
+    sources = [rule.event, *(source for sources in rule.fields.values() for source in sources)]
+    return [path for path, _ in rule.when] + [path for source in sources for path in paths_of(source)]
+
+
+def _compiled(rule: MappingRule, slot: Callable[[FieldPath], int]) -> _Rule:
+    fields = {name: value_reader(name, sources, slot) for name, sources in rule.fields.items()}
+    readers = {
+        kind: tuple((name, f'"{name}":'.encode(), fields[name]) for name in struct.__struct_fields__ if name in fields)
+        for kind, struct in KINDS.items()
+    }
+    event = said = rule.event
+    if event.words:
+        # What stands for itself is one of theirs that happens to be called like one of ours.
+        event = ValueSource(path=event.path, words=event.words, otherwise="null", missing="null")
+        said = ValueSource(path=event.path)
+    return _Rule(
+        place=rule.place,
+        conditions=tuple((slot(path), words) for path, words in rule.when),
+        event=value_reader("event", [event], slot),
+        said=value_reader("event", [said], slot),
+        by_word=event.path is not None and not event.words,
+        fields=fields,
+        readers=readers,
+        origins={name: " or ".join(map(_origin, sources)) for name, sources in rule.fields.items()}
+        | {"event": _origin(rule.event)},
+    )
+
+
+def _origin(source: ValueSource) -> str:
+    origin = f"constant {source.constant}" if source.path is None else written(source.path)
+    signed = [("+", term) for term in source.plus] + [("-", term) for term in source.minus]
+    return origin + "".join(f" {sign} {_origin(term)}" for sign, term in signed)
