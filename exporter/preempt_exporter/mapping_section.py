@@ -1,8 +1,8 @@
 """Reads `mappings` of the configuration file: how lines that nobody wrote for us are read as lines of a ledger."""
 
 import difflib
-import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NoReturn
 
 import msgspec
@@ -44,7 +44,7 @@ def _glob(entry: Section, text: str) -> str:
     """Relative to the working directory, as arguments are; a bare name matches in any folder."""
     if not text:
         entry.fail("files", "an empty name matches nothing")
-    return os.path.abspath(text) if "/" in text else text
+    return str(Path.cwd() / text) if "/" in text else text
 
 
 def _conditions(when: Section) -> tuple[tuple[FieldPath, frozenset[str]], ...]:
@@ -74,10 +74,10 @@ def _event(entry: Section) -> ValueSource:
     values = part.section("values")
     words = {}
     for word in values.names():
-        (kind, *more) = values.parts(word) or [None]
-        if not isinstance(kind, Scalar) or more:
+        kinds = values.parts(word)
+        if len(kinds) != 1 or not isinstance(kinds[0], Scalar):
             values.fail(word, f"{word!r} must be one of our kinds of line")
-        words[word] = _kind_text(kind.text or "", kind)
+        words[word] = _kind_text(kinds[0].text or "", kinds[0])
     return ValueSource(path=_path(part, "field", part.text("field") or ""), words=words)
 
 

@@ -11,6 +11,8 @@ from tests.metrics.scraping import GOLDEN, Exporter, Samples, sound_samples
 
 LEDGERS = sorted(path.name for path in GOLDEN.glob("*.jsonl"))
 FIRST_STAMPS_MS = re.compile(rb'"ts_ms": ?(\d{13})')
+ONLY_WITH_MAPPINGS = {"preempt_ledger_ignored_lines_total"}
+"""No ledger of ours is mapped; tests/cli/test_mapped_ledgers.py sees these."""
 WITHOUT_STAMPS_MS = 1_795_956_000_000
 LOOK_AFTER_MS = 60_000
 
@@ -68,7 +70,8 @@ def test_the_goldens_show_every_family() -> None:
     missing = [
         family.name
         for family in FAMILIES
-        if family.name not in shown and not (family.kind == "histogram" and f"{family.name}_bucket" in shown)
+        if family.name not in shown | ONLY_WITH_MAPPINGS
+        and not (family.kind == "histogram" and f"{family.name}_bucket" in shown)
     ]
     assert not missing
 

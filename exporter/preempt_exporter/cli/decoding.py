@@ -1,9 +1,9 @@
 """Which ledgers are read by the operator's field mapping, and which natively."""
 
 import fnmatch
-import os
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from preempt_exporter.config import Config
 from preempt_exporter.ledger.chunk import Chunk
@@ -23,7 +23,7 @@ class MappedLedgers:
 
     def __init__(self, rules: Sequence[MappingRule]) -> None:
         """`rules` in the order of the configuration."""
-        self._rules = rules
+        self.rules = rules
         self._mappings: dict[str, Mapping | None] = {}
 
     def decode(self, chunk: Chunk) -> Decoded:
@@ -36,7 +36,7 @@ class MappedLedgers:
     def mapping_of(self, ledger: str) -> Mapping | None:
         """The mapping of the ledger with that live path; None: its lines are ours."""
         if ledger not in self._mappings:
-            rules = [rule for rule in self._rules if any(_matches(glob, ledger) for glob in rule.files)]
+            rules = [rule for rule in self.rules if any(_matches(glob, ledger) for glob in rule.files)]
             self._mappings[ledger] = Mapping(rules) if rules else None
         return self._mappings[ledger]
 
@@ -54,9 +54,9 @@ def begin_counting_ignored(figures: Figures, config: Config) -> None:
 
 def _matches(glob: str, ledger: str) -> bool:
     """Whether the glob means the ledger, or the one that it is a rotated or compressed form of."""
-    folder, name = os.path.split(ledger)
-    form = rotated_form(name)
-    names = {name, _PACKED.sub("", name), form[0] if form else name}
+    path = PurePath(ledger)
+    form = rotated_form(path.name)
+    names = {path.name, _PACKED.sub("", path.name), form[0] if form else path.name}
     if "/" in glob:
-        return any(covers([glob], os.path.join(folder, name)) for name in names)
+        return any(covers([glob], str(path.with_name(name))) for name in names)
     return any(fnmatch.fnmatchcase(name, glob) for name in names)

@@ -33,8 +33,8 @@ class MappedField(Struct, frozen=True):
     name: str
     text: str
     """The JSON text that it was given."""
-    origin: str
-    """Where that came from, in words."""
+    found: str
+    """What stood on the line where it was looked for, each value after its path; empty for a constant."""
 
 
 class Explanation(Struct, frozen=True):
@@ -64,6 +64,9 @@ class _Rule(Struct, frozen=True):
     readers: dict[str, tuple[tuple[str, bytes, ValueReader], ...]]
     """By kind of line: name of each field, its text with colon, and how to read it."""
     origins: dict[str, str]
+    """By field the places that it is looked for at, in words."""
+    slots: dict[str, tuple[tuple[str, int], ...]]
+    """By field the same as written path and slot."""
 
 
 class _Native(Struct, frozen=True):
@@ -73,6 +76,8 @@ class _Native(Struct, frozen=True):
     kind: str
     fields: list[tuple[str, bytes, bytes]]
     """Name, name as JSON text with colon, value as JSON text."""
+    texts: list[bytes]
+    """What was found on the line."""
 
     def line(self) -> bytes:
         members = [key + text for _, key, text in self.fields]
@@ -115,7 +120,7 @@ class Mapping:
         if not isinstance(native, _Native):
             return Explanation(None, None, [], verdict)
         fields = [
-            MappedField(name, text.decode(errors="backslashreplace"), native.rule.origins[name])
+            MappedField(name, _printable(text), _found(native.rule.slots[name], native.texts))
             for name, _, text in native.fields
         ]
         return Explanation(native.rule.place, native.kind, fields, verdict)
@@ -143,7 +148,7 @@ class Mapping:
                 if kind == IGNORE:
                     return None
                 if kind is not None:
-                    return _Native(rule, kind, _fields(rule, kind, texts))
+                    return _Native(rule, kind, _fields(rule, kind, texts), texts)
             except Refused as refused:
                 return _with_origin(BadLine(reason=refused.reason, detail=refused.detail), rule)
         return self._other(texts)
@@ -181,6 +186,14 @@ def _kind(rule: _Rule, texts: list[bytes]) -> str | None:
 
 def _fields(rule: _Rule, kind: str, texts: list[bytes]) -> list[tuple[str, bytes, bytes]]:
     return [(name, key, text) for name, key, read in rule.readers[kind] if (text := read(texts))]
+
+
+def _found(slots: tuple[tuple[str, int], ...], texts: list[bytes]) -> str:
+    return ", ".join(f"{path} {_printable(texts[slot])}" for path, slot in slots if texts[slot])
+
+
+def _printable(text: bytes) -> str:
+    return text.decode(errors="backslashreplace")
 
 
 def _with_origin(bad: BadLine, rule: _Rule) -> BadLine:
@@ -221,6 +234,10 @@ def _compiled(rule: MappingRule, slot: Callable[[FieldPath], int]) -> _Rule:
         readers=readers,
         origins={name: " or ".join(map(_origin, sources)) for name, sources in rule.fields.items()}
         | {"event": _origin(rule.event)},
+        slots={
+            name: tuple((written(path), slot(path)) for source in sources for path in paths_of(source))
+            for name, sources in rule.fields.items()
+        },
     )
 
 
