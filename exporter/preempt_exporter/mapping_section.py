@@ -8,7 +8,7 @@ from typing import NoReturn
 import msgspec
 
 from preempt_exporter.ledger.line_paths import FieldPath, parse_path
-from preempt_exporter.ledger.mapped_value import FIELD_TYPES, UNITS, is_time, json_text
+from preempt_exporter.ledger.mapped_value import FIELD_TYPES, UNITS, is_time, json_text, takes_strings
 from preempt_exporter.ledger.mapping import IGNORE, KINDS
 from preempt_exporter.settings import MappingRule, ValueSource
 from preempt_exporter.yaml_section import Scalar, Section
@@ -124,8 +124,11 @@ def _source(field: str, part: Scalar | Section, fields: Section) -> ValueSource:
         plus=tuple(_source(field, term, part) for term in part.parts("plus")),
         minus=tuple(_source(field, term, part) for term in part.parts("minus")),
     )
-    if (quoted or source.plus or source.minus) and not _is_number(field):
-        part.fail_here(f"{field} is no number: it can be neither quoted nor added up")
+    if not _is_number(field):
+        if quoted or source.minus:
+            part.fail("quoted" if quoted else "minus", f"{field} is no number", at_key=True)
+        if source.plus and not takes_strings(field):
+            part.fail("plus", f"{field} can be neither added up nor joined", at_key=True)
     return source
 
 

@@ -94,7 +94,7 @@ class ValueSource(Struct, frozen=True, kw_only=True):
     quoted: bool = False
     """Whether numbers may be written in quotes."""
     plus: tuple["ValueSource", ...] = ()
-    """What is added; where one of them is not there, the whole is not there."""
+    """What is added, or joined on where our field is a name; where one is not there, the whole is not there."""
     minus: tuple["ValueSource", ...] = ()
 
 

@@ -74,7 +74,7 @@ def _line(path: str, number: int, found: Explanation) -> ExplainedLine:
         read_as=read_as,
         mapping=found.place,
         reason=bad.reason if bad else None,
-        detail=bad.detail if bad else None,
+        detail=bad.detail if bad else found.why_ignored or None,
         fields=found.fields,
     )
 
@@ -85,8 +85,7 @@ def _write_object(explained: ExplainedLine, out: TextIO) -> None:
 
 def _write_text(explained: ExplainedLine, out: TextIO) -> None:
     head = f"{explained.file}:{explained.line}: {explained.read_as}"
-    if explained.reason is not None:
-        head += f": {explained.reason}: {explained.detail}"
+    head += "".join(f": {words}" for words in (explained.reason, explained.detail) if words)
     if explained.mapping is not None:
         head += f", by {explained.mapping}"
     print(head, file=out)

@@ -66,7 +66,7 @@ def json_text(field: str, word: str | None, unit: str | None = None) -> str:
         except Refused as refused:
             raise ValueError(refused.detail) from None
         return text.decode()
-    elif _takes_strings(field):
+    elif takes_strings(field):
         text = msgspec.json.encode(word)
     else:
         text = word.encode()
@@ -119,6 +119,8 @@ def paths_of(source: ValueSource) -> list[FieldPath]:
 
 def _reader(field: str, source: ValueSource, slot: Callable[[FieldPath], int]) -> ValueReader:
     translated = _translator(source, slot)
+    if source.plus and takes_strings(field):
+        return _joiner(field, [translated, *(_translator(term, slot) for term in source.plus)])
     if not (source.unit or source.quoted or source.plus or source.minus):
         return translated
     quantity = _quantity_reader(field, source, translated, slot)
@@ -126,6 +128,25 @@ def _reader(field: str, source: ValueSource, slot: Callable[[FieldPath], int]) -
     def read(texts: list[bytes]) -> bytes:
         amount = quantity(texts)
         return amount if isinstance(amount, bytes) else _number_text(field, amount)
+
+    return read
+
+
+def _joiner(field: str, readers: Sequence[ValueReader]) -> ValueReader:
+    """A name made of several values, as words; nothing where one of them is not there."""
+
+    def read(texts: list[bytes]) -> bytes:
+        words = []
+        for part in readers:
+            text = part(texts)
+            if text in (b"", b"null"):
+                return text
+            word = word_of(text)
+            if word is None:
+                nested = text[:1] in (b"{", b"[")
+                raise Refused("wrong_type" if nested else "broken_utf8", f"{field}: a part of it cannot be read")
+            words.append(word)
+        return msgspec.json.encode("".join(words))
 
     return read
 
@@ -245,7 +266,8 @@ def _number_text(field: str, amount: Decimal) -> bytes:
     return str(amount).encode()
 
 
-def _takes_strings(field: str) -> bool:
+def takes_strings(field: str) -> bool:
+    """Whether a field of ours is a name or a word, and so may be joined of several."""
     try:
         msgspec.convert("normal" if field == "mode" else "x", FIELD_TYPES[field])
     except ValidationError:

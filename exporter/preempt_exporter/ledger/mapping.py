@@ -47,13 +47,16 @@ class Explanation(Struct, frozen=True):
     fields: list[MappedField]
     verdict: Record | BadLine | None
     """None: the line is ignored."""
+    why_ignored: str = ""
+    """What the line has where the rules look."""
 
 
 class _Rule(Struct, frozen=True):
     """A rule with its paths resolved."""
 
     place: str
-    conditions: tuple[tuple[int, frozenset[str]], ...]
+    conditions: tuple[tuple[int, frozenset[str], str], ...]
+    """Slot, the words that its value may be, and the written path."""
     event: ValueReader
     """To our own name of the kind."""
     said: ValueReader
@@ -117,6 +120,9 @@ class Mapping:
         """What becomes of one line, and of what; a blank one is bad here."""
         native = self._native(line.removesuffix(b"\n"))
         verdict = self._verdict(native)
+        if verdict is None:
+            texts = self._paths.texts(line.lstrip(b"\0"))
+            return Explanation(None, None, [], None, self._unknown(texts))
         if not isinstance(native, _Native):
             return Explanation(None, None, [], verdict)
         fields = [
@@ -141,7 +147,7 @@ class Mapping:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _unreadable(line)
         for rule in self._rules:
-            if not all(word_of(texts[slot]) in words for slot, words in rule.conditions):
+            if _failing_condition(rule, texts) is not None:
                 continue
             try:
                 kind = _kind(rule, texts)
@@ -156,20 +162,39 @@ class Mapping:
     def _other(self, texts: list[bytes]) -> BadLine | None:
         if not self._refuse_other:
             return None
+        for rule in self._rules:
+            if rule.by_word and _failing_condition(rule, texts) is None:
+                judged = decode_line(b'{"event":' + (rule.said(texts) or b"null") + b"}")
+                if isinstance(judged, BadLine):
+                    return _with_origin(judged, rule)
+        return BadLine(reason="unknown_kind", detail=f"no rule speaks of the line: {self._unknown(texts)}")
+
+    def _unknown(self, texts: list[bytes]) -> str:
+        """What the line has where the rules look, in words."""
         said = []
         for rule in self._rules:
-            text = rule.said(texts) or b"null"
-            judged = decode_line(b'{"event":' + text + b"}") if rule.by_word else None
-            if isinstance(judged, BadLine) and judged.reason != "missing_field":
-                return judged
+            slot_and_path = _failing_condition(rule, texts)
+            text, path = (
+                (rule.said(texts), rule.origins["event"])
+                if slot_and_path is None
+                else (texts[slot_and_path[0]], slot_and_path[1])
+            )
             word = word_of(text)
-            said.append(f"{rule.origins['event']} {'a nested value' if word is None else shortened(word)}")
-        return BadLine(reason="unknown_kind", detail=f"no rule knows {', '.join(dict.fromkeys(said))}")
+            said.append(f"{path} is {'nested' if word is None else shortened(word) if text else 'not there'}")
+        return ", ".join(dict.fromkeys(said))
 
 
 def _unreadable(line: bytes) -> BadLine:
     judged = read_exactly(line)
     return judged if isinstance(judged, BadLine) else BadLine(reason="not_json", detail="not a JSON object")
+
+
+def _failing_condition(rule: _Rule, texts: list[bytes]) -> tuple[int, str] | None:
+    """Slot and written path of the first condition that does not hold."""
+    for slot, words, path in rule.conditions:
+        if word_of(texts[slot]) not in words:
+            return slot, path
+    return None
 
 
 def _kind(rule: _Rule, texts: list[bytes]) -> str | None:
@@ -226,7 +251,7 @@ def _compiled(rule: MappingRule, slot: Callable[[FieldPath], int]) -> _Rule:
         said = ValueSource(path=event.path)
     return _Rule(
         place=rule.place,
-        conditions=tuple((slot(path), words) for path, words in rule.when),
+        conditions=tuple((slot(path), words, written(path)) for path, words in rule.when),
         event=value_reader("event", [event], slot),
         said=value_reader("event", [said], slot),
         by_word=event.path is not None and not event.words,
