@@ -150,7 +150,8 @@ def test_explain_names_bad_lines_and_exits_1(tmp_path: Path, capsys: pytest.Capt
     bad = [line for line in said.out.splitlines() if not line.startswith(" ")]
     assert bad[0] == f"{log}:1: bad: missing_field: task_id (from task.id), by {EXAMPLES / LOG[0]}:4"
     assert bad[1].startswith(f"{log}:2: bad: not_json: ")
-    assert bad[2] == f"{log}:4: bad: wrong_type: ts_ms: expected a number (from ts)"
+    assert bad[2] == f"{log}:4: bad: wrong_type: ts_ms: expected a number (from ts), by {EXAMPLES / LOG[0]}:4"
+    assert '    ts_ms = wrong_type   from ts "x\\u001b"' in said.out.splitlines()
     assert said.err == "3 lines in 1 file: 3 bad (missing_field 1, not_json 1, wrong_type 1)\n"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct, defstruct
+from msgspec.structs import astuple
 
 FieldPath = tuple[str, ...]
 
@@ -36,19 +37,12 @@ def written(path: FieldPath) -> str:
     return ".".join(key if re.fullmatch(r'[^."\[\]]+', key) else f'"{key}"' for key in path)
 
 
-class _Take(Struct, frozen=True):
-    """What to do with one key of an object."""
-
-    attribute: str
-    slot: int | None
-    below: "_Object | None"
-
-
 class _Object(Struct, frozen=True):
     """An object on the way to values."""
 
     decoder: "msgspec.json.Decoder[Any]"
-    takes: tuple[_Take, ...]
+    takes: "tuple[tuple[int | None, _Object | None], ...]"
+    """For each key that is looked at: the slot of its value, and what to do with an object there."""
 
 
 class LinePaths:
@@ -74,13 +68,12 @@ class LinePaths:
 
 
 def _take(node: _Object, text: bytes, found: list[bytes]) -> None:
-    values = node.decoder.decode(text)
-    for take in node.takes:
-        value = bytes(getattr(values, take.attribute))
-        if take.slot is not None:
-            found[take.slot] = value
-        if take.below is not None and value[:1] == b"{":
-            _take(take.below, value, found)
+    for raw, (slot, below) in zip(astuple(node.decoder.decode(text)), node.takes, strict=True):
+        value = bytes(raw)
+        if slot is not None:
+            found[slot] = value
+        if below is not None and value[:1] == b"{":
+            _take(below, value, found)
 
 
 def _object(slots: dict[FieldPath, int]) -> _Object:
@@ -88,10 +81,9 @@ def _object(slots: dict[FieldPath, int]) -> _Object:
     for path, slot in slots.items():
         by_key.setdefault(path[0], {})[path[1:]] = slot
     takes = tuple(
-        _Take(f"key{index}", rests.get(()), _object(below) if (below := _without_end(rests)) else None)
-        for index, rests in enumerate(by_key.values())
+        (rests.get(()), _object(below) if (below := _without_end(rests)) else None) for rests in by_key.values()
     )
-    names = {take.attribute: key for take, key in zip(takes, by_key, strict=True)}
+    names = {f"key{index}": key for index, key in enumerate(by_key)}
     kind = defstruct("Object", [(name, Raw, Raw(b"")) for name in names], rename=names)
     return _Object(msgspec.json.Decoder(kind), takes)
 

@@ -5,13 +5,13 @@ hold nothing that a native one could not, and is bad for the same reasons. A lin
 the native reader's reason.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from preempt_exporter.ledger.decode import BOM, BadLine, Decoded, decode_line
+from preempt_exporter.ledger.decode import BOM, BadLine, Decoded, decode_chunk, decode_line
 from preempt_exporter.ledger.exact import BLANK_BYTES, MAX_NESTING, Refused, nests_deeper, read_exactly, shortened
 from preempt_exporter.ledger.line_paths import FieldPath, LinePaths, written
 from preempt_exporter.ledger.mapped_value import ValueReader, paths_of, value_reader, word_of
@@ -72,20 +72,23 @@ class _Rule(Struct, frozen=True):
     """By field the same as written path and slot."""
 
 
-class _Native(Struct, frozen=True):
-    """A line in our own words, not judged yet."""
+class _Taken(Struct, frozen=True):
+    """A line that a rule has taken."""
 
     rule: _Rule
     kind: str
-    fields: list[tuple[str, bytes, bytes]]
-    """Name, name as JSON text with colon, value as JSON text."""
     texts: list[bytes]
     """What was found on the line."""
 
-    def line(self) -> bytes:
-        members = [key + text for _, key, text in self.fields]
-        if self.kind != ATTEMPT:
-            members.insert(0, b'"event":"%s"' % self.kind.encode())
+    def native_line(self) -> bytes | BadLine:
+        """The same as a line of our own, not judged yet; bad where a value cannot be converted."""
+        members = [] if self.kind == ATTEMPT else [b'"event":"%s"' % self.kind.encode()]
+        try:
+            for _, key, read in self.rule.readers[self.kind]:
+                if text := read(self.texts):
+                    members.append(key + text)
+        except Refused as refused:
+            return _with_origin(BadLine(reason=refused.reason, detail=refused.detail), self.rule)
         return b"{" + b",".join(members) + b"}"
 
 
@@ -100,45 +103,47 @@ class Mapping:
 
     def decode(self, data: bytes, *, at_file_start: bool = False) -> Decoded:
         """Decode whole lines as `decode_chunk` does. Never raises, whatever the bytes."""
-        records: list[Record] = []
+        native: list[bytes] = []
+        places: list[tuple[int, int, _Rule]] = []
         bad: list[BadLine] = []
         ignored = 0
         offset = len(BOM) if at_file_start and data.startswith(BOM) else 0
         for index, line in enumerate(data[offset:].split(b"\n")):
             if line.strip(BLANK_BYTES):
-                verdict = self._verdict(self._native(line))
-                if verdict is None:
-                    ignored += 1
-                elif isinstance(verdict, BadLine):
-                    bad.append(BadLine(reason=verdict.reason, detail=verdict.detail, offset=offset, line=index))
+                taken = self._taken(line)
+                ours = taken.native_line() if isinstance(taken, _Taken) else taken
+                if isinstance(taken, _Taken) and isinstance(ours, bytes):
+                    native.append(ours)
+                    places.append((offset, index, taken.rule))
+                elif isinstance(ours, BadLine):
+                    bad.append(_placed(ours, offset, index))
                 else:
-                    records.append(verdict)
+                    ignored += 1
             offset += len(line) + 1
-        return Decoded(records, bad, len(records) + len(bad) + ignored, ignored)
+        # All at once, which the native decoder does several times faster than line by line.
+        decoded = decode_chunk(b"\n".join(native))
+        for refused in decoded.bad:
+            at, index, rule = places[refused.line]
+            bad.append(_placed(_with_origin(refused, rule), at, index))
+        bad.sort(key=lambda line: line.line)
+        return Decoded(decoded.records, bad, len(decoded.records) + len(bad) + ignored, ignored)
 
     def explain(self, line: bytes) -> Explanation:
         """What becomes of one line, and of what; a blank one is bad here."""
-        native = self._native(line.removesuffix(b"\n"))
-        verdict = self._verdict(native)
-        if verdict is None:
-            texts = self._paths.texts(line.lstrip(b"\0"))
-            return Explanation(None, None, [], None, self._unknown(texts))
-        if not isinstance(native, _Native):
-            return Explanation(None, None, [], verdict)
-        fields = [
-            MappedField(name, _printable(text), _found(native.rule.slots[name], native.texts))
-            for name, _, text in native.fields
-        ]
-        return Explanation(native.rule.place, native.kind, fields, verdict)
+        taken = self._taken(line.removesuffix(b"\n"))
+        if taken is None:
+            return Explanation(None, None, [], None, self._unknown(self._paths.texts(line.lstrip(b"\0"))))
+        if isinstance(taken, BadLine):
+            return Explanation(None, None, [], taken)
+        rule = taken.rule
+        ours = taken.native_line()
+        verdict = decode_line(ours) if isinstance(ours, bytes) else ours
+        if isinstance(ours, bytes) and isinstance(verdict, BadLine):
+            verdict = _with_origin(verdict, rule)
+        return Explanation(rule.place, taken.kind, list(_explained(taken)), verdict)
 
-    def _verdict(self, native: "_Native | BadLine | None") -> Record | BadLine | None:
-        if not isinstance(native, _Native):
-            return native
-        verdict = decode_line(native.line())
-        return _with_origin(verdict, native.rule) if isinstance(verdict, BadLine) else verdict
-
-    def _native(self, line: bytes) -> "_Native | BadLine | None":
-        """The line in our words; None where no rule speaks of it and that is no fault."""
+    def _taken(self, line: bytes) -> _Taken | BadLine | None:
+        """The line and the rule that takes it; None where no rule speaks of it and that is no fault."""
         line = line.lstrip(b"\0")
         if len(line) > MAX_LINE_BYTES or nests_deeper(line, MAX_NESTING):
             return _unreadable(line)
@@ -147,16 +152,16 @@ class Mapping:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _unreadable(line)
         for rule in self._rules:
-            if _failing_condition(rule, texts) is not None:
+            if rule.conditions and _failing_condition(rule, texts) is not None:
                 continue
             try:
                 kind = _kind(rule, texts)
-                if kind == IGNORE:
-                    return None
-                if kind is not None:
-                    return _Native(rule, kind, _fields(rule, kind, texts), texts)
             except Refused as refused:
                 return _with_origin(BadLine(reason=refused.reason, detail=refused.detail), rule)
+            if kind == IGNORE:
+                return None
+            if kind is not None:
+                return _Taken(rule, kind, texts)
         return self._other(texts)
 
     def _other(self, texts: list[bytes]) -> BadLine | None:
@@ -209,8 +214,14 @@ def _kind(rule: _Rule, texts: list[bytes]) -> str | None:
     return word if text[:1] == b'"' and word in EVENT_NAMES else None
 
 
-def _fields(rule: _Rule, kind: str, texts: list[bytes]) -> list[tuple[str, bytes, bytes]]:
-    return [(name, key, text) for name, key, read in rule.readers[kind] if (text := read(texts))]
+def _explained(taken: _Taken) -> Iterator[MappedField]:
+    for name, _, read in taken.rule.readers[taken.kind]:
+        found = _found(taken.rule.slots[name], taken.texts)
+        try:
+            if text := read(taken.texts):
+                yield MappedField(name, _printable(text), found)
+        except Refused as refused:
+            yield MappedField(name, refused.reason, found)
 
 
 def _found(slots: tuple[tuple[str, int], ...], texts: list[bytes]) -> str:
@@ -219,6 +230,10 @@ def _found(slots: tuple[tuple[str, int], ...], texts: list[bytes]) -> str:
 
 def _printable(text: bytes) -> str:
     return text.decode(errors="backslashreplace")
+
+
+def _placed(bad: BadLine, offset: int, line: int) -> BadLine:
+    return BadLine(reason=bad.reason, detail=bad.detail, offset=offset, line=line)
 
 
 def _with_origin(bad: BadLine, rule: _Rule) -> BadLine:
