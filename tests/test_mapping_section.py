@@ -80,6 +80,7 @@ def test_no_mappings_are_none(tmp_path: Path) -> None:
         ("task_id: id", "task_id: [id, null]", "9:21", "constant: null"),
         ("task_id: id", "task_id: {constant: ''}", "9:27", "task_id cannot be ''"),
         ("task_id: id", "task_id: {field: id, plus: [{field: 'a['}]}", "9:43", "not a path"),
+        ("task_id: id", "task_id: &again {field: id, plus: [*again]}", None, "end here"),
         ("unit: s", "unit: minutes", "8:31", "unit 'minutes' is none of s, ms, us, ns, rfc3339"),
         ("unit: s", "missing: -1", "8:34", "ts_ms cannot be '-1'"),
         ("unit: s", "missing: soon", "8:34", "ts_ms cannot be 'soon'"),

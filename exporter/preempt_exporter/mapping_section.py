@@ -13,7 +13,9 @@ from preempt_exporter.ledger.mapping import IGNORE, KINDS
 from preempt_exporter.settings import MappingRule, ValueSource
 from preempt_exporter.yaml_section import Scalar, Section
 
-_VALUE_KEYS = ("field", "constant", "values", "otherwise", "missing", "unit", "quoted", "plus", "minus")
+MAX_DEPTH = 8
+ENTRY_KEYS = ("files", "when", "event", "fields", "other")
+VALUE_KEYS = ("field", "constant", "values", "otherwise", "missing", "unit", "quoted", "plus", "minus")
 
 
 def read_mappings(root: Section) -> tuple[MappingRule, ...]:
@@ -22,7 +24,7 @@ def read_mappings(root: Section) -> tuple[MappingRule, ...]:
 
 
 def _rule(entry: Section) -> MappingRule:
-    entry.refuse_unknown(("files", "when", "event", "fields", "other"))
+    entry.refuse_unknown(ENTRY_KEYS)
     for key in ("files", "event"):
         if not entry.has(key):
             entry.fail_here(f"every entry of mappings needs {key}")
@@ -91,13 +93,13 @@ def _kind_text(kind: str, part: Scalar) -> str:
 
 
 def _sources(fields: Section, name: str) -> tuple[ValueSource, ...]:
-    sources = tuple(_source(name, part, fields) for part in fields.parts(name))
+    sources = tuple(_source(name, part) for part in fields.parts(name))
     if not sources:
         fields.fail(name, f"{name} needs at least one place to look at")
     return sources
 
 
-def _source(field: str, part: Scalar | Section, fields: Section) -> ValueSource:
+def _source(field: str, part: Scalar | Section, depth: int = 0) -> ValueSource:
     if isinstance(part, Scalar):
         if part.text is None:
             part.fail(f"{field}: write the field to look at, or {{constant: null}}")
@@ -105,7 +107,9 @@ def _source(field: str, part: Scalar | Section, fields: Section) -> ValueSource:
             return ValueSource(path=parse_path(part.text))
         except ValueError as error:
             part.fail(str(error))
-    part.refuse_unknown(_VALUE_KEYS)
+    if depth > MAX_DEPTH:  # an alias of YAML may lead back to itself
+        part.fail_here(f"{field}: sums of sums of sums end here")
+    part.refuse_unknown(VALUE_KEYS)
     if part.has("field") == ("constant" in part.names()):
         part.fail_here(f"{field} needs either field or constant")
     unit = part.choice("unit", UNITS)
@@ -121,8 +125,8 @@ def _source(field: str, part: Scalar | Section, fields: Section) -> ValueSource:
         missing=_text(field, part, "missing", unit),
         unit=unit,
         quoted=quoted,
-        plus=tuple(_source(field, term, part) for term in part.parts("plus")),
-        minus=tuple(_source(field, term, part) for term in part.parts("minus")),
+        plus=tuple(_source(field, term, depth + 1) for term in part.parts("plus")),
+        minus=tuple(_source(field, term, depth + 1) for term in part.parts("minus")),
     )
     if not _is_number(field):
         if quoted or source.minus:

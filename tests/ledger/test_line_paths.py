@@ -15,7 +15,9 @@ def test_a_path_reads_as_it_is_written(path: tuple[str, ...]) -> None:
     assert parse_path(written(path)) == path
 
 
-@pytest.mark.parametrize("text", ["", ".", "a.", ".a", "a..b", 'a"b"', '"a', '""', "a[0]", "a\\b", "a\nb", '"a"b'])
+@pytest.mark.parametrize(
+    "text", ["", ".", "a.", ".a", "a..b", 'a"b"', '"a', '""', "a[0]", "a\\b", "a\nb", '"a"b', ".".join("a" * 129)]
+)
 def test_what_is_no_path_is_refused(text: str) -> None:
     """Empty keys, stray quotes, brackets and backslashes are not silently something else."""
     with pytest.raises(ValueError, match="not a path"):

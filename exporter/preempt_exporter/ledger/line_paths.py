@@ -12,6 +12,8 @@ import msgspec
 from msgspec import Raw, Struct, defstruct
 from msgspec.structs import astuple
 
+from preempt_exporter.ledger.exact import MAX_NESTING
+
 FieldPath = tuple[str, ...]
 
 _KEY = re.compile(r'"([^"\\\x00-\x1f]+)"|([^."\[\]\\\x00-\x1f]+)')
@@ -24,9 +26,9 @@ def parse_path(text: str) -> FieldPath:
     while key := _KEY.match(text, position):
         keys.append(key[1] or key[2])
         position = key.end()
-        if position == len(text):
+        if position == len(text) and len(keys) <= MAX_NESTING:
             return tuple(keys)
-        if text[position] != ".":
+        if text[position : position + 1] != ".":
             break
         position += 1
     raise ValueError(f"'{text}' is not a path: keys with dots between them, a key with dots in it in double quotes")
