@@ -10,8 +10,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from bench_control import heartbeat_against_constant, keyed_heartbeat_against_constant
 from bench_fold import against_bare_decode, against_mtail
 from bench_gate import gate_against_bare_writes, policy_alone
+from bench_latency import append_to_visible
+from bench_load import growth, idle_cost, memory_per_live_task, scrape_while_catching_up, start_from_snapshot
 from bench_memory import flat_over_finished_tasks
 from bench_render import against_generate_latest
 from bench_report import report_against_polars, write_attempts
@@ -35,17 +38,26 @@ def main() -> None:
         measurements: list[Callable[[], Result]] = [
             lambda: against_bare_decode(ledger),
             lambda: against_mtail(ledger, program),
-            lambda: against_generate_latest(10_000, ">= 10"),
+            lambda: append_to_visible(program),
+            lambda: against_generate_latest(10_000, ">= 20"),
+            lambda: against_generate_latest(100_000, ">= 15"),
+            scrape_while_catching_up,
+            start_from_snapshot,
+            idle_cost,
+            memory_per_live_task,
             flat_over_finished_tasks,
             policy_alone,
             lambda: gate_against_bare_writes(Path(folder), fsync=False),
             lambda: gate_against_bare_writes(Path(folder), fsync=True),
+            lambda: heartbeat_against_constant(Path(folder)),
+            lambda: keyed_heartbeat_against_constant(Path(folder)),
             lambda: report_against_polars(attempts, arguments.lines // 4),
         ]
         results = []
         for measure in measurements:
             results.append(measure())
             _say(f"{results[-1].what}: {results[-1].ratio:.2f}")
+        results += growth()
     print(f"\n{arguments.lines:,} lines, {arguments.tasks:,} tasks; Python {platform.python_version()}\n")
     print("| what | ratio | wanted | note |\n| --- | ---: | --- | --- |")
     for result in results:

@@ -167,6 +167,9 @@ TASK_NAMES = tuple(s.name for s in SETTINGS if s.name.partition(".")[0] in ("tas
 
 SERVE_NAMES = tuple(s.name for s in SETTINGS)
 
+EXPORT_NAMES = tuple(name for name in SERVE_NAMES if not name.startswith("web."))
+"""What a command that reads like `serve` but listens nowhere can be told."""
+
 _LANE_KEYS: Mapping[str, Callable[[str], Any]] = {
     "name": _lane,
     "prefill_tokens_per_s": _number,
@@ -287,7 +290,13 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
         for name, key in spelt.items():
             if name in settings:
                 _take(values, section, key, settings[name])
-    return values, tuple(_lane_entry(entry) for entry in root.sections("lanes")), read_mappings(root)
+    lanes: dict[str, Mapping[str, Any]] = {}
+    for entry in root.sections("lanes"):
+        lane = _lane_entry(entry)
+        if lane["name"] in lanes:
+            entry.fail("name", f"lane {lane['name']!r} is there twice")
+        lanes[lane["name"]] = lane
+    return values, tuple(lanes.values()), read_mappings(root)
 
 
 def _take(values: dict[str, Any], section: Section, key: str, setting: Setting) -> None:

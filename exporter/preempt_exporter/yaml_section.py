@@ -161,7 +161,9 @@ def read_section(path: str) -> Section:
         raise ConfigError(
             f"no valid YAML: {error.problem or error.context}", path=path, line=line, column=column
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError as error:
+        raise ConfigError("no valid YAML here: it is nested too deeply", path=path) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError("no valid YAML: it holds characters that YAML does not allow", path=path) from error
     return Section(root, path=path, name="the file")
 

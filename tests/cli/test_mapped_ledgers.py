@@ -79,6 +79,16 @@ def test_status_reads_an_applications_log() -> None:
     assert rows["t-18"]["lane"] == "paid"
 
 
+def test_every_command_that_reads_whole_ledgers_maps_them(tmp_path: Path) -> None:
+    """`undone`, `status --live` and `export` see the same tasks as `status`."""
+    config, log = example(*LOG)
+    assert told("undone", config, log).stdout == "t-17\n"
+    assert "t-17" in told("status", "--live", config, log).stdout
+    textfile = tmp_path / "preempt.prom"
+    assert told("export", config, log, f"--textfile={textfile}").returncode == 0
+    assert "preempt_ledger_ignored_lines_total 3\n" in textfile.read_text()
+
+
 def test_ages_and_deadlines_come_from_converted_moments(tmp_path: Path) -> None:
     """Up to some line of the log a task waits; its age and slack are exact to the millisecond."""
     log = tmp_path / "worker.log"

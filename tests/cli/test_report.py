@@ -1,6 +1,9 @@
 """`report` end to end on files."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -150,6 +153,61 @@ def test_telemetry_without_attempts_is_an_empty_report(tmp_path: Path, capsys: p
     assert report_json(capsys, str(path), "--slack-s", "600") == []
 
 
+def test_names_and_numbers_that_nobody_expects_are_shown_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Markup is text, what moves a cursor is an escape, and numbers too long to read get an exponent."""
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(line("a", lane="[/x]") + line("a", lane="\x1b[31mred") + line("a", lane="two\nlines", tokens=None))
+    assert main(["report", str(path), "--slack-s", "1", "--margin-s", "1e300"]) == 0
+    shown = capsys.readouterr().out
+    assert [name for name in ("[/x]", "\\x1b[31mred", "two\\nlines", "1.000e+300 s") if name not in shown] == []
+    assert "\x1b" not in shown
+    assert "Lane two\\nlines: 1 attempts" in shown
+
+
+def test_a_count_of_the_last_that_no_file_has_takes_them_all(
+    telemetry: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As many nines as one likes."""
+    for count in ("9" * 20, "9" * 5000):
+        assert report_json(capsys, str(telemetry), "--slack-s", "1", "--last", count)[0]["rework_multiplier"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("lanes", "place", "words"),
+    [
+        ("- name: free\n  price_in_per_million: -1", "4:25", "price_in_per_million"),
+        ("- name: free\n  price_in_per_million: [1]", "4:25", "single value"),
+        ("- price_in_per_million: 1", "3:3", "needs a name"),
+        ("- name: free\n- name: free", "4:9", "twice"),
+    ],
+)
+def test_a_wrong_price_is_refused_with_line_and_column(
+    telemetry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], lanes: str, place: str, words: str
+) -> None:
+    """One line that points at it."""
+    config = tmp_path / "config.yml"
+    config.write_text(f"# prices\nlanes:\n{lanes}\n")
+    assert main(["report", str(telemetry), "--slack-s", "1", "--config.file", str(config)]) == 2
+    error = capsys.readouterr().err
+    assert f"config.yml:{place}: " in error
+    assert words in error
+
+
+def test_a_full_disk_and_a_terminal_without_unicode_are_no_tracebacks(telemetry: Path) -> None:
+    """The table is drawn in what the terminal can; what cannot be written is said in one line, exit 2."""
+    telemetry.write_bytes(line("a", lane="günstig"))
+    command = [sys.executable, "-m", "preempt_exporter.cli.main", "report", str(telemetry), "--slack-s", "900"]
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(command, env=ascii_only, capture_output=True, text=True, check=True)
+    assert "g\\xfcnstig" in shown.stdout
+    with Path("/dev/full").open("wb") as full:
+        refused = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+    assert "No space left" in refused.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -157,6 +215,7 @@ def test_telemetry_without_attempts_is_an_empty_report(tmp_path: Path, capsys: p
         ["--slack-s", "inf"],
         ["--slack-s", "1", "--margin-s", "-1"],
         ["--slack-s", "1", "--last", "0"],
+        ["--slack-s", "1", "--last", "1_0"],
         ["--slack-s", "1", "--model", "magic"],
         [],
     ],

@@ -41,3 +41,9 @@ def test_a_missing_promtool_is_one_line_and_exit_2(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "apt-get install prometheus" in error
+
+
+def test_a_named_rule_file_that_is_not_there_is_unreadable_input(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 2 and one line, before promtool is asked."""
+    assert main(["rules", "check", "nowhere.yml"]) == 2
+    assert capsys.readouterr().err == "preempt-exporter rules: nowhere.yml: no such rule file; check the path\n"

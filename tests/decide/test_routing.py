@@ -164,6 +164,9 @@ def test_too_little_telemetry_is_said_and_never_guessed_over() -> None:
             replace(JOB, prompt_tokens=100, remaining_output_tokens=1),
             "lane_budget_spent",
         ),
+        (replace(FREE, budget_tokens=2200), JobHistory(), JOB, "lane_budget_spent"),
+        (RoutedLane(name="free", max_attempts=0), JobHistory(), JOB, "attempts_used_up"),
+        (RoutedLane(name="free", budget_tokens=0), JobHistory(), JOB, "lane_budget_spent"),
         (replace(FREE, action="drain_and_reject"), JobHistory(), JOB, "lane_under_action"),
         (replace(FREE, checkpoint_required=True), JobHistory(), BARE, "checkpoint_required"),
     ],
@@ -174,6 +177,23 @@ def test_a_lane_that_may_not_take_the_job_is_passed_over(
     """The job goes to the next lane and the decision says what turned it away."""
     decision = route(job, (lane, PAID), {"free": history})
     assert (decision.lane, decision.passed_over) == ("paid", {"free": why})
+
+
+@pytest.mark.parametrize(
+    ("job", "row"),
+    [
+        (replace(BARE, deadline_ms=59_999), "deadline_under_a_minute"),
+        (replace(BARE, deadline_ms=1_799_999), "short_deadline_without_checkpoint"),
+        (replace(BARE, prompt_tokens=401, remaining_output_tokens=100), "prompt_heavy_without_checkpoint"),
+        (BARE, "otherwise_paid"),
+    ],
+)
+def test_the_first_row_that_matches_is_named_even_where_the_lane_would_not_take_the_job(
+    job: RoutedJob, row: str
+) -> None:
+    """A lane that requires checkpoints, whose attempts are used up too: the table's order holds all the same."""
+    lane = replace(FREE, checkpoint_required=True, max_attempts=1)
+    assert route(job, (lane, PAID), {"free": JobHistory(attempts=1)}).row == row
 
 
 def test_a_lane_at_the_edge_of_its_limits_still_takes_the_job() -> None:

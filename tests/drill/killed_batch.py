@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 PATIENCE_S = 60.0
 
@@ -21,16 +23,30 @@ class KilledBatch:
         self.jobs = folder / "jobs.jsonl"
         self.state = folder / "t.jsonl.batch" / "state.db"
         self._flags = flags
+        self._drivers: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        """The batch; leaving ends every driver that is still there."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for driver in self._drivers:
+            if driver.returncode is None:
+                kill_group(driver)
 
     def start(self, *more: str) -> "subprocess.Popen[bytes]":
         """A driver in a process group of its own."""
         files = ["--lane", "free", "--jobs", str(self.jobs), "--telemetry", str(self.telemetry)]
-        return subprocess.Popen(
+        driver = subprocess.Popen(
             [sys.executable, "-m", "preempt_exporter.cli.main", "drill", "batch", *files, *self._flags, *more],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        self._drivers.append(driver)
+        return driver
 
     def ask(self, question: str) -> list[tuple[object, ...]]:
         """Rows of the batch's state; none before it is there."""

@@ -24,44 +24,45 @@ def test_kills_at_any_instant_lose_no_job_and_repeat_no_side_effect(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """54 kills of whole groups, drivers and workers: each job's effect once, work kept, each attempt one line."""
-    batch = KilledBatch(tmp_path, "--output-bytes", "512", "--step-bytes", str(STEP_BYTES))
-    rng = random.Random(SEED)
-    kills = {"group": 0, "driver": 0, "worker": 0}
-    driver = batch.start()
-    while sum(kills.values()) < KILLS:
-        # Half of the kills fall on work, the others on what dispatches, or starts, recovers and writes its jobs.
-        await_news_of = rng.choice(("checkpoints", "checkpoints", "attempts", None))
-        if await_news_of is not None:
-            wait_for_more(batch, await_news_of)
-        time.sleep(rng.uniform(0, 0.08))  # the random instant itself
-        assert driver.poll() is None, driver.communicate()
-        kind = rng.choice(("group", "driver", "worker"))
-        if kind == "worker":
-            worker = worker_of(driver)
-            if worker is None:
-                continue
-            try:
-                os.kill(worker, signal.SIGKILL)
-            except ProcessLookupError:
+    flags = ("--output-bytes", "512", "--step-bytes", str(STEP_BYTES))
+    with KilledBatch(tmp_path, *flags) as batch:
+        rng = random.Random(SEED)
+        kills = {"group": 0, "driver": 0, "worker": 0}
+        driver = batch.start()
+        while sum(kills.values()) < KILLS:
+            # Half of the kills fall on work, the others on what dispatches, or starts, recovers and writes its jobs.
+            await_news_of = rng.choice(("checkpoints", "checkpoints", "attempts", None))
+            if await_news_of is not None:
+                wait_for_more(batch, await_news_of)
+            time.sleep(rng.uniform(0, 0.08))  # the random instant itself
+            assert driver.poll() is None, driver.communicate()
+            kind = rng.choice(("group", "driver", "worker"))
+            if kind == "worker":
+                worker = worker_of(driver)
+                if worker is None:
+                    continue
+                try:
+                    os.kill(worker, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+                kills[kind] += 1
                 continue
             kills[kind] += 1
-            continue
-        kills[kind] += 1
-        if kind == "driver":
-            driver.kill()
-            driver.wait()
-            driver, killed = batch.start("--resume"), driver  # at once: its worker may still be at work
-            assert killed.stderr is not None
-            assert killed.stdout is not None
-            killed.stderr.close()
-            killed.stdout.close()
-        else:
-            kill_group(driver)
-            driver = batch.start("--resume")
-    out, err = driver.communicate(timeout=PATIENCE_S)
-    assert (driver.returncode, err) == (0, b""), err
-    assert min(kills.values()) >= 5
-    assert b"400 done, 0 failed, 0 left" in out
+            if kind == "driver":
+                driver.kill()
+                driver.wait()
+                driver, killed = batch.start("--resume"), driver  # at once: its worker may still be at work
+                assert killed.stderr is not None
+                assert killed.stdout is not None
+                killed.stderr.close()
+                killed.stdout.close()
+            else:
+                kill_group(driver)
+                driver = batch.start("--resume")
+        out, err = driver.communicate(timeout=PATIENCE_S)
+        assert (driver.returncode, err) == (0, b""), err
+        assert min(kills.values()) >= 5
+        assert b"400 done, 0 failed, 0 left" in out
     the_work_was_kept(batch)
     every_effect_happened_once(batch, capsys)
     every_attempt_has_its_line(batch, kills["worker"])

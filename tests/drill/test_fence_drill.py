@@ -118,6 +118,7 @@ def test_a_budget_that_is_too_small_is_never_overshot_and_the_drill_is_not_ok(
         ["--processes", "0"],
         ["--preemptions", "-1"],
         ["--budget", "many"],
+        ["--cases", "9007199254740992", "--tokens-per-case", "2"],
         ["--store", "mysql://h/d"],
         ["--store", "sqlite:////no/such/folder/spend.db"],
         ["--event-order", "events.jsonl", "--seed", "1"],

@@ -140,6 +140,8 @@ def test_a_bom_crlf_and_blank_lines_are_accepted(play: Callable[..., Told]) -> N
         ('{"op":"renew","epoch":0,"lease_ms":1}', "shard"),
         ('{"op":"advance"}', "ms"),
         ('{"op":"advance","ms":-1}', "ms"),
+        ('{"op":"advance","ms":9007199254740992}', "past"),
+        ('{"op":"advance","ms":' + "[" * 100_000 + "}", "JSON"),
         ('{"op":"grant","shard":"3/9-1","tokens":1,"lease_ms":1,"input_digest":"a"}', "3/9-1"),
     ],
 )
@@ -159,6 +161,28 @@ def test_a_file_that_is_not_there_is_unreadable_input(tmp_path: Path, capsys: py
     """Exit 2, one line."""
     assert main(["drill", "fence", "--event-order", str(tmp_path / "none.jsonl")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("flags", [["--event-order", "events.jsonl"], ["--preemptions", "3"]])
+@pytest.mark.parametrize("ledger", ["no/such/folder/ledger.jsonl", ".", "/dev/full"])
+def test_a_ledger_that_cannot_be_written_is_one_line_on_standard_error(
+    flags: list[str], ledger: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 2: lines that were asked for and not written are no success, and no broken fence either."""
+    monkeypatch.chdir(tmp_path)
+    Path("events.jsonl").write_text('{"op":"grant","shard":"3","tokens":1,"lease_ms":1,"input_digest":"a"}\n')
+    assert main(["drill", "fence", *flags, "--ledger", ledger, "--json"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert ledger in said.err and said.err.count("\n") == 1
+
+
+def test_a_name_cannot_pose_as_anything_else_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without `--json` an operation stays one line that moves no cursor."""
+    file = tmp_path / "events.jsonl"
+    file.write_text(r'{"op":"grant","shard":"\u001b[2J\n3","tokens":1,"lease_ms":1,"input_digest":"a"}')
+    assert main(["drill", "fence", "--event-order", str(file)]) == 0
+    assert capsys.readouterr().out == "grant \\x1b[2J\\n3 0 GRANTED\n"
 
 
 def test_the_lines_go_to_the_ledger_that_is_named(

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from preempt_exporter.clock import FixedClock
-from preempt_exporter.drill.live import TICK_S, LiveDrill
+from preempt_exporter.drill.live import LANES, LiveDrill
+from preempt_exporter.gate.gate import Gate
+from preempt_exporter.gate.settings import GateSettings
 from preempt_exporter.ledger.records import TASK_EVENT_TYPES
 from preempt_exporter.ledger.writer import LedgerWriter
 from tests.metrics.scraping import Exporter
@@ -17,6 +19,7 @@ from tests.running_exporter import exit_status
 
 T0_MS = 1_795_956_000_000
 MINUTES = 10
+TICK_S = 0.25
 
 Line = dict[str, Any]
 
@@ -24,9 +27,12 @@ Line = dict[str, Any]
 def played(path: Path, seed: int) -> LiveDrill:
     """Ten minutes of the drill, as fast as the disk takes them."""
     clock = FixedClock(T0_MS)
+    settings = GateSettings(owner="drill", adopts=frozenset({"drill"}))
     with LedgerWriter(str(path), fsync=False) as writer:
-        drill = LiveDrill(writer, clock, random.Random(seed), run="demo", arrivals_per_tick=2.0 * TICK_S)
-        drill.open()
+        gate = Gate(path, writer, clock, settings=settings, instance=f"i{seed}")
+        rng, tick_ms = random.Random(seed), round(TICK_S * 1000)
+        drill = LiveDrill(gate, writer, clock, rng, run="demo", lanes=LANES, arrivals_per_s=2.0, tick_ms=tick_ms)
+        drill.open(30 * 60_000)
         for _ in range(round(MINUTES * 60 / TICK_S)):
             clock.advance(round(TICK_S * 1000))
             drill.tick()

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,11 +22,14 @@ from preempt_exporter.pipeline.reader import Reader
 from preempt_exporter.pipeline.snapshot import SnapshotKeeper
 from preempt_exporter.settings import LaneSettings, TaskSettings, Thresholds
 from preempt_exporter.state.watched import Watched
+from preempt_exporter.tail.batch import read_batch
 from preempt_exporter.tail.follow import Tail
 from preempt_exporter.tail.watch import Watch
 from tests.metrics.scraping import GOLDEN, Samples, samples_of, unique
 
 T0_MS = 1_795_956_000_000
+LONG_AFTER_MS = 4_000_000_000_000
+"""Later than any file of a test: its folder may be trusted to tell of every change."""
 
 
 class Stepped:
@@ -161,6 +165,92 @@ def test_the_state_is_written_at_a_steady_pace(start: Callable[..., Stepped], tm
     stepped.step()
     assert state.exists()
     assert stepped.scrape().value("preempt_state_snapshot_timestamp_seconds") == (T0_MS + 5_000) / 1000
+
+
+def test_a_state_that_does_not_change_is_confirmed_not_written_anew(
+    start: Callable[..., Stepped], tmp_path: Path
+) -> None:
+    """While nothing is read the same file stays, its moment moves on; the next line is written, and so is a loss."""
+    ledger, state = tmp_path / "l.jsonl", tmp_path / "state"
+    ledger.write_text('{"event":"heartbeat","task_id":"a","ts_ms":1}\n')
+    exporter = start(ledger, FixedClock(T0_MS), state)
+
+    def same_file_after(seconds: int) -> bool:
+        held = tmp_path / str(exporter.clock.now_ms())
+        if state.exists():
+            held.hardlink_to(state)
+        for _ in range(seconds):
+            exporter.clock.advance(1_000)
+            exporter.step()
+        assert exporter.scrape().value("preempt_state_snapshot_timestamp_seconds") >= exporter.clock.now_ms() / 1000 - 6
+        return held.exists() and state.samefile(held)
+
+    assert not same_file_after(60)
+    assert same_file_after(60)
+    with ledger.open("a") as file:
+        file.write('{"event":"heartbeat","task_id":"b","ts_ms":2}\n')
+    assert not same_file_after(60)
+    assert b"\xa1b" in state.read_bytes()
+    assert same_file_after(60)
+    state.unlink()
+    same_file_after(6)
+    assert state.exists()
+
+
+def test_state_files_that_a_glob_matches_are_no_ledgers(
+    start: Callable[..., Stepped], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Our own state beside the ledgers: not read, not bad, not behind, said once; to a cold read neither."""
+    (tmp_path / "l.jsonl").write_text('{"event":"heartbeat","task_id":"a","ts_ms":1}\n')
+    exporter = start(tmp_path / "*", FixedClock(T0_MS), tmp_path / "state")
+    for number in range(40):
+        exporter.clock.advance(1_000)
+        exporter.step()
+        with (tmp_path / "l.jsonl").open("a") as file:
+            file.write(f'{{"event":"heartbeat","task_id":"a","ts_ms":{number}}}\n')
+    exporter.step(2)
+    scrape = exporter.scrape()
+    assert scrape.value("preempt_ledger_lines_total") == 41
+    assert scrape.value("preempt_ledger_lag_bytes") == scrape.value("preempt_ledger_suspected_loss_total") == 0
+    assert len([said for said in caplog.messages if "state file: not followed" in said]) == 2  # and the previous one
+    assert b"".join(chunk.data for chunk in read_batch([f"{tmp_path}/*"])) == (tmp_path / "l.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("files_per_folder", [1, 400])
+def test_an_idle_look_costs_the_same_however_many_files(tmp_path: Path, files_per_folder: int) -> None:
+    """Python's calls per step do not grow with the files, in one folder or in one each."""
+
+    def calls(files: int) -> int:
+        root = tmp_path / str(files)
+        for number in range(files):
+            folder = root / f"r{number // files_per_folder}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"l{number}.jsonl").write_text('{"event":"heartbeat","task_id":"a","ts_ms":1}\n')
+        clock = FixedClock(LONG_AFTER_MS)
+        tail, watch = Tail([f"{root}/*/*.jsonl"], clock=clock), Watch(clock=clock)
+        reader = Reader(tail, watch, Watched(TaskSettings(), LaneSettings()), None, clock)
+        try:
+            for _ in range(3):
+                clock.advance(11_000)
+                reader.step()
+            counted = 0
+
+            def count(_frame: object, _kind: str, _argument: object) -> None:
+                nonlocal counted
+                counted += 1
+
+            clock.advance(30)
+            sys.setprofile(count)
+            try:
+                reader.step()
+            finally:
+                sys.setprofile(None)
+            return counted
+        finally:
+            watch.close()
+            tail.close()
+
+    assert calls(800) < 1.2 * calls(200)
 
 
 def test_a_state_that_cannot_be_written_is_said_once(

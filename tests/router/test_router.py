@@ -74,11 +74,16 @@ def test_a_host_with_two_preemptions_is_avoided() -> None:
 
 
 def test_lanes_with_keys_make_jobs_idempotent_unless_they_say_no() -> None:
-    """Without keys a job must say that it is idempotent itself."""
+    """One lane's key goes along to the others; without any key a job must say that it is idempotent itself."""
     bare = RouterConfig(lanes=(LaneConfig(name="free"), LaneConfig(name="paid")), policy=CONFIG.policy)
     assert Router(bare).route(JOB, now_ms=0).row == "not_idempotent"
     yes = JobRequest(job_id="j", idempotent=True, checkpointed=True, deadline_ms=3_600_000)
     assert Router(bare).route(yes, now_ms=0).lane == "free"
+    one = RouterConfig(
+        lanes=(LaneConfig(name="free", idempotency_key="k-{{ job_id }}"), LaneConfig(name="paid")), policy=CONFIG.policy
+    )
+    assert Router(one).route(JOB, now_ms=0).lane == "free"
+    assert (one.idempotency_key_for("j", None), bare.idempotency_key_for("j", None)) == ("k-j", None)
     no = JobRequest(job_id="j", idempotent=False, checkpointed=True, deadline_ms=3_600_000)
     assert Router(CONFIG).route(no, now_ms=0).row == "not_idempotent"
 

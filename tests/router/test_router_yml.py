@@ -57,11 +57,18 @@ def test_the_free_lane_has_limits_by_default_and_by_environment(tmp_path: Path) 
     assert (free.max_attempts, free.budget_tokens, paid.max_attempts) == (2, 5_000_000, None)
     free, paid = read(tmp_path, GOOD, FREE_LANE_MAX_ATTEMPTS="7", FREE_LANE_BUDGET_TOKENS="9").lanes
     assert (free.max_attempts, free.budget_tokens, paid.max_attempts) == (7, 9, None)
+    free, _ = read(tmp_path, GOOD, FREE_LANE_MAX_ATTEMPTS="0", FREE_LANE_BUDGET_TOKENS="0").lanes
+    assert (free.max_attempts, free.budget_tokens) == (0, 0), "counts of 0 are legal: the lane is closed"
 
 
 @pytest.mark.parametrize(
     "environment",
-    [{"FREE_LANE_MAX_ATTEMPTS": "0"}, {"FREE_LANE_MAX_ATTEMPTS": "two"}, {"FREE_LANE_BUDGET_TOKENS": "-1"}],
+    [
+        {"FREE_LANE_MAX_ATTEMPTS": "-1"},
+        {"FREE_LANE_MAX_ATTEMPTS": "two"},
+        {"FREE_LANE_BUDGET_TOKENS": "1.5"},
+        {"FREE_LANE_BUDGET_TOKENS": "9" * 5000},
+    ],
 )
 def test_a_variable_that_is_no_number_is_refused_by_name(tmp_path: Path, environment: dict[str, str]) -> None:
     """The message names the variable."""
@@ -100,6 +107,12 @@ def test_a_mistake_is_refused_with_line_and_column(
     with pytest.raises(ConfigError, match=words) as refused:
         read(tmp_path, GOOD.replace(old, new))
     assert (refused.value.line, refused.value.column) == (line, column)
+
+
+def test_a_file_nested_without_end_is_refused(tmp_path: Path) -> None:
+    """It says what is wrong instead of running out of stack."""
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        read(tmp_path, "router: " + "[" * 3000 + "]" * 3000)
 
 
 @pytest.mark.parametrize(

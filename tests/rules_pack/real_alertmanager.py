@@ -95,17 +95,27 @@ class Alertmanager:
 
 
 @contextmanager
-def alertmanager(folder: Path, group_wait_s: int = 1, group_interval_s: int = 2) -> Iterator[Alertmanager]:
-    """The shipped configuration with this test's addresses and quicker timers, on ports that the system chose."""
+def alertmanager(
+    folder: Path,
+    group_wait_s: int = 1,
+    group_interval_s: int = 2,
+    *,
+    control_url: str | None = None,
+    control_token: str = "secret",
+) -> Iterator[Alertmanager]:
+    """The shipped configuration with this test's addresses and quicker timers, on ports that the system chose.
+
+    `control_url`: a real control service, instead of the listener.
+    """
     program = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
     assert program, "install Debian's package prometheus-alertmanager, or put alertmanager on PATH"
     listener = Listener()
     token = folder / "token"
-    token.write_text("secret", encoding="utf-8")
+    token.write_text(control_token, encoding="utf-8")
     text = SHIPPED.read_text(encoding="utf-8")
     for old, new in (
         ("http://127.0.0.1:9095/", f"http://127.0.0.1:{listener.port}/"),
-        ("http://127.0.0.1:8080/alertmanager", f"http://127.0.0.1:{listener.port}/control"),
+        ("http://127.0.0.1:8080/alertmanager", control_url or f"http://127.0.0.1:{listener.port}/control"),
         ("/etc/alertmanager/preempt-exporter.token", str(token)),
         ("group_wait: 30s", f"group_wait: {group_wait_s}s"),
         ("group_wait: 10s", f"group_wait: {group_wait_s}s"),

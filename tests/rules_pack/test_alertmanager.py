@@ -18,7 +18,8 @@ from .real_alertmanager import SHIPPED, alertmanager
 
 RULES = read_rules(rule_files())
 ALERTS = [rule for rule in RULES if rule.is_alert]
-AUTOMATIC = {"reject_enqueue", "drain_and_reject", "abandon_lane", "route_to_paid", "reclaim_lease", "stop_run"}
+ON_LANES = {"reject_enqueue", "drain_and_reject", "abandon_lane", "route_to_paid", "reclaim_lease"}
+ON_RUNS = {"stop_run", "reclaim_lease"}
 STORM_TASKS = 5_000
 
 
@@ -51,7 +52,10 @@ def receivers_of(rule: Rule) -> list[str]:
         "inspect_ledger": "tickets-platform",
         "restart_exporter": "tickets-platform",
     }
-    receivers = ["control"] if action in AUTOMATIC and "task_id" not in labels_kept()[rule.name] else []
+    labels = labels_kept()[rule.name]
+    for_control = (action in ON_LANES and "lane" in labels) or (action in ON_RUNS and "run" in labels)
+    is_left_to_people = "task_id" in labels or rule.name == "SpendNearCeiling"
+    receivers = ["control"] if for_control and not is_left_to_people else []
     return [*receivers, "pager" if severity == "page" else people.get(action, "tickets")]
 
 

@@ -101,3 +101,14 @@ def test_other_globs_can_be_named(tmp_path: Path) -> None:
     collected(tmp_path)
     status, said = pytest_says(tmp_path, "-o", "promtool_tests=tests/nowhere/*.yml")
     assert status == 5, said
+
+
+def test_rules_of_another_tool_are_left_alone_unless_they_are_named(tmp_path: Path) -> None:
+    """Installing the package breaks no project with other YAML in `tests/rules`; naming a file makes it strict."""
+    collected(tmp_path)
+    (tmp_path / "tests" / "rules" / "other.yml").write_text("rules: [{id: no-eval}]\n", encoding="utf-8")
+    status, said = pytest_says(tmp_path)
+    assert (status, "2 passed" in said) == (0, True), said
+    status, said = pytest_says(tmp_path, "-o", "promtool_tests=tests/rules/*.yml")
+    assert status == 1
+    assert "other.yml::tests nothing FAILED" in said

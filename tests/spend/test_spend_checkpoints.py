@@ -125,6 +125,14 @@ def test_a_commit_needs_its_artifact_in_the_configured_store(saving: Play, folde
     assert saving.do("commit", 1, artifact_digest=own) == "COMMITTED"
 
 
+def test_who_may_read_an_artifact_is_the_umasks_to_say(folder: ArtifactFolder, tmp_path: Path) -> None:
+    """As of any file: a reducer, or a store that checks commits, under another account can read it."""
+    folder.put("r", "3", 0, b"result")
+    (tmp_path / "any").touch()
+    assert (tmp_path / "artifacts/run-r/shard-3@0").stat().st_mode == (tmp_path / "any").stat().st_mode
+    assert [path.name for path in (tmp_path / "artifacts/run-r").iterdir()] == ["shard-3@0"]
+
+
 def test_an_artifact_is_written_once(folder: ArtifactFolder) -> None:
     """Create-exclusive: a duplicate of the same content is fine, other content does not replace what is there."""
     first = folder.put("r", "3", 0, b"one")

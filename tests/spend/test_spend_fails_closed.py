@@ -199,7 +199,20 @@ def drop_other_connections(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite:///a?mode=rw", "mysql://h/d", "spend.db", ""]
+    "url",
+    [
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "sqlite:///a?mode=rw",
+        "sqlite:///a%00b",
+        "sqlite:///a#b",
+        "mysql://h/d",
+        "postgresql://[::1/d",
+        "postgresql://h/d?nope=1",
+        "spend.db",
+        "",
+    ],
 )
 def test_a_url_that_names_no_store_is_a_usage_error(url: str) -> None:
     """Said by name, before anything is opened."""
@@ -213,11 +226,43 @@ def test_an_absolute_path_with_a_slash_too_few_is_told_from_a_relative_one(tmp_p
         open_store(f"sqlite://{tmp_path}/spend.db", ledger="l")
 
 
-def test_a_password_is_not_repeated_in_an_error() -> None:
-    """A mistyped scheme does not print the secret."""
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgre://user:secret@host/db",
+        "postgresql://user:secret@[::1/db",
+        "postgresql://user:secret@[::1]x/db",
+        "postgresql://user:secret%zz@host/db",
+        "postgresql://user:secret\u2100@host/db",
+    ],
+)
+def test_a_password_is_not_repeated_in_an_error(url: str) -> None:
+    """Whatever is mistyped, the message does not print the secret."""
     with pytest.raises(UsageError) as caught:
-        open_store("postgre://user:secret@host/db", ledger="l")
+        open_store(url, ledger="l")
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "UTF8"])
+def test_a_database_of_any_encoding_keeps_every_name(
+    encoding: str, new_postgres_url: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster made without a locale is SQL_ASCII: names come back as text, whatever the environment says."""
+    monkeypatch.setenv("PGCLIENTENCODING", "SQL_ASCII")
+    server, database = new_postgres_url(), f"encoded_{encoding.lower()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {database} TEMPLATE template0 ENCODING {encoding} LOCALE 'C'")
+    url = f"{server}&dbname={database}".replace("search_path%3D", "search_path%3Dpublic,")
+    sink = ListSink()
+    with closing(open_store(url, ledger="l")) as store:
+        service = SpendService(store, sink)
+        service.change_run(OpenRun(run="読"))
+        grant = GrantRequest(run="読", shard="日é", tokens=1, lease_ms=LEASE_MS, input_digest=INPUT, host="hé")
+        assert service.apply(grant).outcome == "GRANTED"
+        commit = CommitRequest(run="読", shard="日é", epoch=0, tokens=1, artifact_digest=ARTIFACT)
+        assert service.apply(commit).outcome == "COMMITTED"
+        assert service.run_summary("読").accepted_shards == ("日é",)
+    assert [line.run for line in sink.lines] == ["読"] * 3
 
 
 def test_a_cancelled_caller_leaks_no_reservation_past_its_lease(play: Play) -> None:

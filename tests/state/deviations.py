@@ -6,7 +6,7 @@ the exporter in these points and in no other; an entry that is no longer needed 
 
 from dataclasses import dataclass
 
-from tests.state.ledger_lines import OTHER_LEDGER, attempt, line, spend
+from tests.state.ledger_lines import OTHER_LEDGER, attempt, line
 from tests.state.reference_reading import LedgerLine
 
 HOUR_S = 3_600
@@ -23,16 +23,6 @@ class Deviation:
 
 
 READ_TWO_WAYS: dict[str, Deviation] = {
-    "an enqueue queues a live life again": Deviation(
-        "no arrow of the contract leads back to queued, but an enqueue otherwise means queued",
-        (line("admit", 0), line("enqueue", 1)),
-        2,
-    ),
-    "an expired lease is open until it is released": Deviation(
-        "a lease ends by what comes first, expiry too; but its tokens stay reserved and overdue ones may be a part",
-        (spend("reserve", 0),),
-        61,
-    ),
     "jobs are distinct within a ledger": Deviation(
         "jobs are distinct by run and job_id; but content of two ledgers counts twice, and memory is bounded",
         (attempt(0), attempt(0, ledger=OTHER_LEDGER)),
@@ -45,12 +35,6 @@ READ_TWO_WAYS: dict[str, Deviation] = {
     ),
 }
 
-FAULTS: dict[str, Deviation] = {
-    "a restart cost needs a decode rate though nothing is left": Deviation(
-        "no tokens take no time at any rate: with a configured prefill rate, or no prompt, the cost is known",
-        (line("admit", 0, prompt_tokens=0, target_tokens=0),),
-        1,
-    ),
-}
+FAULTS: dict[str, Deviation] = {}
 
 DEVIATIONS = READ_TWO_WAYS | FAULTS

@@ -7,8 +7,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.metrics.scrape import Scrape
 from preempt_exporter.metrics.self_samples import Reading
+from preempt_exporter.state.rates import LaneMeasurements
+from preempt_exporter.state.task_row import TaskRow, task_rows
 from preempt_exporter.state.watched import Watched
 from tests.state.reference import Settings
+from tests.state.reference_lives import TaskKey
 from tests.state.reference_reading import LedgerLine
 from tests.state.reference_scrape import Samples, sample
 
@@ -35,6 +38,7 @@ class RealExporter:
     def __init__(self, settings: Settings) -> None:
         """Start with nothing read."""
         self.watched = Watched(settings.task, settings.lane)
+        self.settings = settings
         self.bad_lines = 0
         self._scrape = Scrape(self.watched, settings.thresholds, "0")
 
@@ -55,6 +59,13 @@ class RealExporter:
         decoded = decode_chunk(b"".join(json.dumps(line).encode() + b"\n" for _, line, _ in chunk))
         self.bad_lines += len(decoded.bad)
         self.watched.fold(decoded.records, ledger, read_ms)
+
+    def rows(self, now_ms: int) -> dict[TaskKey, TaskRow]:
+        """The rows of `status` by (run, task)."""
+        measurements = LaneMeasurements(self.settings.lane, self.settings.thresholds)
+        figures, chosen = self.watched.figures, self.settings
+        rows = task_rows(figures, chosen.task, chosen.thresholds, measurements, now_ms)
+        return {(row.run, row.task_id): row for row in rows}
 
     def scrape_text(self, now_ms: int) -> str:
         """The exposition text at `now_ms`."""

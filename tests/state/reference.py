@@ -90,7 +90,7 @@ def tell(lines: list[LedgerLine], settings: Settings, now_ms: int) -> Figures:
     """What the contract says of these lines, read in this order, at `now_ms`."""
     reading = read(lines)
     fresh = reading.fresh
-    lives, told = tell_lives(fresh, settings.task, settings.lane.default, settings.deviations)
+    lives, told = tell_lives(fresh, settings.task, settings.lane.default)
     tasks = {key: tell_task(life, told, fresh, settings, now_ms) for key, life in lives.items()}
     runs = {
         name: tell_run(name, lines_of(name, fresh), told, lives, now_ms, settings.task, settings.deviations)
@@ -187,8 +187,6 @@ def restart_cost_of(
     prefill_per_s = settings.lane.prefill_tokens_per_s.get(lane)
     prefill_per_ms = decode_per_ms if prefill_per_s is None else prefill_per_s / 1000
     left = max(0, target - life.checkpoint_tokens())
-    if decode_per_ms is None and "a restart cost needs a decode rate though nothing is left" in settings.deviations:
-        return None
     cost_ms = wait_ms
     for tokens, rate_per_ms in ((prompt, prefill_per_ms), (left, decode_per_ms)):
         if tokens > 0:

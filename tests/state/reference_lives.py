@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from preempt_exporter.settings import HOUR_MS, MINUTE_MS, TaskSettings
-from tests.state.reference_reading import TASK_FIELDS, Deviations, Line
+from tests.state.reference_reading import TASK_FIELDS, Line
 
 LIVE_STATES = ("queued", "running", "preempted")
 ENDED_STATES = ("rejected", "drained", "complete")
@@ -36,7 +36,6 @@ class Life:
     """One passage of a task from enqueue to its end."""
 
     key: TaskKey
-    deviations: Deviations
     heard: list[Heard] = field(default_factory=list)
 
     def in_order(self) -> list[Line]:
@@ -51,7 +50,7 @@ class Life:
         """Where the lines leave the life; `abandoned` needs a clock and is told by `state_at`."""
         state = ""
         for line in self.in_order():
-            state = state_after(state, line.event, self.deviations)
+            state = state_after(state, line.event)
         return state
 
     def named_lane(self) -> str | None:
@@ -141,10 +140,8 @@ class Life:
         return max(0, now_ms - self.enqueue_ms())
 
 
-def state_after(state: str, event: str, deviations: Deviations) -> str:
+def state_after(state: str, event: str) -> str:
     """The arrows of the contract. Nothing leads back to `queued` but a rejection that was taken back."""
-    if "an enqueue queues a live life again" in deviations:
-        return STATE_OF_EVENT[event]
     if event == "enqueue" and state in ("running", "preempted"):
         return state
     return STATE_OF_EVENT[event]
@@ -168,9 +165,7 @@ class TaskLine:
     """Tokens and milliseconds since the previous checkpoint or admit of the same running stretch."""
 
 
-def tell_lives(
-    lines: list[Line], task: TaskSettings, default_lane: str, deviations: Deviations
-) -> tuple[dict[TaskKey, Life], list[TaskLine]]:
+def tell_lives(lines: list[Line], task: TaskSettings, default_lane: str) -> tuple[dict[TaskKey, Life], list[TaskLine]]:
     """The current life of every task, and what every admission event did."""
     lives: dict[TaskKey, Life] = {}
     told: list[TaskLine] = []
@@ -182,7 +177,7 @@ def tell_lives(
         life = lives.get(key)
         fate = "new life" if life is None else fate_of(line, life)
         if life is None or fate == "new life":
-            life = lives[key] = Life(key, deviations)
+            life = lives[key] = Life(key)
         step = step_ending_with(line, life) if fate in ("in order", "new life") else None
         if fate != "counters only":
             life.heard.append(Heard(line, late=fate == "late"))
@@ -249,9 +244,7 @@ def step_ending_with(line: Line, life: Life) -> tuple[int, int] | None:
             mark = (tokens_so_far, earlier.moment_ms)
         elif earlier.event == "admit":
             mark = (tokens_so_far, earlier.moment_ms)
-        elif earlier.event in ("preempt", "reject", "drain", "complete") or (
-            earlier.event == "enqueue" and "an enqueue queues a live life again" in life.deviations
-        ):
+        elif earlier.event in ("preempt", "reject", "drain", "complete"):
             mark = None
     if mark is None:
         return None

@@ -144,8 +144,6 @@ def tell_run(
     run.reserved_tokens = sum(one.tokens for one in open_ones)
     run.leases_open = sum(now_ms < one.lease_expires_ms for one in open_ones)
     run.leases_overdue = len(open_ones) - run.leases_open
-    if "an expired lease is open until it is released" in deviations:
-        run.leases_open = len(open_ones)
     run.committed_tokens = sum(line.get("tokens") for line in lines if line.event == "commit")
     run.burned_tokens = sum(line.get("burned_tokens") or 0 for line in lines if line.event == "release")
     run.shards_accepted = len(acceptances(lines))

@@ -67,8 +67,8 @@ def admission_fields(moments_ms: st.SearchStrategy[int]) -> dict[str, st.SearchS
 
 
 @st.composite
-def task_events(draw: st.DrawFn, moments_ms: st.SearchStrategy[int]) -> Fields:
-    """One admission event."""
+def task_events(draw: st.DrawFn, moments_ms: st.SearchStrategy[int], *, of_one_task: bool = False) -> Fields:
+    """One admission event, of one and the same task if need be."""
     age_ms = draw(durations_ms)
     ages_and_slacks = {
         "queue_age_ms": st.just(age_ms),
@@ -93,8 +93,8 @@ def task_events(draw: st.DrawFn, moments_ms: st.SearchStrategy[int]) -> Fields:
     event = draw(st.sampled_from(sorted(own)))
     return {
         "event": event,
-        "task_id": draw(st.sampled_from(TASKS)),
-        "run": draw(st.sampled_from(RUNS)),
+        "task_id": "t1" if of_one_task else draw(st.sampled_from(TASKS)),
+        "run": None if of_one_task else draw(st.sampled_from(RUNS)),
         "lane": draw(st.sampled_from(LANES)),
         "host": draw(st.sampled_from(HOSTS)),
         "ts_ms": draw(moments_ms),
@@ -189,6 +189,12 @@ def lines(*, unlikely: bool) -> st.SearchStrategy[Fields]:
         other = st.one_of(other, unlikely_spend_events(moments_ms))
     named = st.one_of(task, task, other)
     return st.builds(with_extras, named, st.sampled_from(LINE_IDS), st.booleans())
+
+
+def lines_of_one_task() -> st.SearchStrategy[Fields]:
+    """Admission events of one task, within seconds of their reading, so that each meets what the others left."""
+    moments_ms = st.sampled_from((0, 0, 0, -1, -SECOND_MS, -30 * SECOND_MS, 5 * SECOND_MS))
+    return st.builds(with_extras, task_events(moments_ms, of_one_task=True), st.none(), st.just(False))
 
 
 def read_at(read_ms: int, line: Fields) -> Fields:
@@ -308,14 +314,17 @@ def read_later(history: list[LedgerLine]) -> list[LedgerLine]:
 def histories(draw: st.DrawFn, *, most: int = 25, unlikely: bool = False) -> list[LedgerLine]:
     """Up to `most` valid lines in reading order, from two ledgers, while the clock moves on; some are written twice.
 
-    A line may be found again in the other ledger, but for spending: a store writes one ledger. Most begin with a
-    believable batch or believable spending, which the rest then disturbs; `unlikely` lets spend events in that no store
-    would write.
+    A line may be found again in the other ledger, but for spending: a store writes one ledger. Some are about one task
+    alone; some begin with a believable batch or believable spending, which the rest then disturbs; `unlikely` lets
+    spend events in that no store would write.
     """
-    history: list[LedgerLine] = draw(st.one_of(st.just([]), workloads(), spending()))
+    about = draw(st.sampled_from(("one task", "one task", "everything", "a workload", "spending")))
+    begin: dict[str, st.SearchStrategy[list[LedgerLine]]] = {"a workload": workloads(), "spending": spending()}
+    history = draw(begin.get(about, st.just([])))
     read_ms = history[-1][2] if history else START_MS
+    line_of = lines_of_one_task() if about == "one task" else lines(unlikely=unlikely)
     again = st.integers(0, 30)
-    steps = st.tuples(advances_ms, st.sampled_from((LEDGERS[0], *LEDGERS)), lines(unlikely=unlikely), st.none() | again)
+    steps = st.tuples(advances_ms, st.sampled_from((LEDGERS[0], *LEDGERS)), line_of, st.none() | st.none() | again)
     for advance_ms, ledger, line, which in draw(st.lists(steps, max_size=most)):
         read_ms += advance_ms
         if which is not None and which < len(history):

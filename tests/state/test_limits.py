@@ -2,6 +2,7 @@
 
 from preempt_exporter.settings import LaneSettings
 from preempt_exporter.state import repeats
+from preempt_exporter.state.expiry import ENDS_SLACK
 from tests.state.folding import T0_MS, attempt, event, fold, life, look, watched
 
 
@@ -90,3 +91,18 @@ def test_a_repeat_changes_nothing_but_its_counter() -> None:
     fold(state, event("preempt", 2, id="p1", restart_tokens=9999, wasted_tokens=9999))
     assert (life(state).restart_tokens, state.figures.lanes["default"].restart_tokens) == (10, 10)
     assert state.figures.counts.duplicates == 1
+
+
+def test_ids_that_come_back_leave_nothing_behind() -> None:
+    """The memory of ends is bounded by the lives that are kept, however many lives their tasks had before."""
+    state = watched(limit=10)
+    for round_ms in range(0, 200, 2):
+        fold(state, *[event("enqueue", round_ms, f"t{i % 10}") for i in range(300)], now_ms=round_ms)
+        fold(state, *[event(kind, round_ms + 1, f"t{i}") for i in range(10) for kind in ("reject", "drain")])
+        for _ in range(15):
+            fold(state, *[event("enqueue", round_ms + 1, f"t{i}") for i in range(10)])
+            fold(state, *[event("complete", round_ms + 1, f"t{i}") for i in range(10)])
+    assert len(state.figures.ends) <= 2 * state.figures.lives_kept + ENDS_SLACK
+    fold(state, *[event("enqueue", 1000, f"new{i}") for i in range(4)])
+    assert {f"new{i}" for i in range(4)} <= set(state.figures.runs[None].lives)
+    assert (state.figures.lives_kept, state.figures.evicted) == (10, 0)

@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from preempt_exporter.state.task_row import TaskRow
 from tests.state import strategies
 from tests.state.deviations import DEVIATIONS, Deviation
 from tests.state.ledger_lines import at
 from tests.state.real_scrape import RealExporter
-from tests.state.reference import Settings, tell
+from tests.state.reference import Settings, Task, tell
 from tests.state.reference_reading import LedgerLine, understood
 from tests.state.reference_scrape import FAMILIES, TASK_FAMILIES, Samples, disagreements, sample, samples_of
 
@@ -30,23 +31,46 @@ def of_lines(scraped: Samples) -> Samples:
     return {one: value for one, value in scraped.items() if one[0] not in VOLATILE}
 
 
-@given(strategies.histories(), strategies.settings(), strategies.later_ms)
-def test_a_scrape_shows_what_the_contract_says(history: list[LedgerLine], settings: Settings, later_ms: int) -> None:
+@settings(max_examples=10 * settings().max_examples)
+@given(strategies.histories(most=15), strategies.settings(), strategies.later_ms)
+def test_a_scrape_shows_what_the_contract_says(history: list[LedgerLine], chosen: Settings, later_ms: int) -> None:
     """Every family that lines decide equals the slow reference, sample by sample, at any moment."""
     now_ms = end_of(history) + later_ms
-    followed = replace(settings, deviations=frozenset(DEVIATIONS))
-    real = RealExporter(settings).read(history)
+    followed = replace(chosen, deviations=frozenset(DEVIATIONS))
+    real = RealExporter(chosen).read(history)
     assert disagreements(samples_of(tell(history, followed, now_ms)), real.scrape(now_ms)) == []
     assert real.bad_lines == 0
 
 
+@settings(max_examples=3 * settings().max_examples)
+@given(strategies.histories(most=15), strategies.settings(), strategies.later_ms)
+def test_status_shows_what_the_contract_says(history: list[LedgerLine], chosen: Settings, later_ms: int) -> None:
+    """Every task has a row, and state, reason, limits, totals and what ages in it equal the slow reference."""
+    now_ms = end_of(history) + later_ms
+    must = tell(history, replace(chosen, deviations=frozenset(DEVIATIONS)), now_ms).tasks
+    rows = RealExporter(chosen).read(history).rows(now_ms)
+    assert {key: shown_of(row) for key, row in rows.items()} == {key: shown_of(task) for key, task in must.items()}
+    for key, row in rows.items():
+        if must[key].state in ("rejected", "drained"):
+            assert row.action == "reject"
+        cost_ms = must[key].restart_cost_ms
+        assert (row.restart_cost_ms is None) == (cost_ms is None)
+        assert cost_ms is None or abs(cost_ms - (row.restart_cost_ms or 0)) <= 0.5
+
+
+def shown_of(task: Task | TaskRow) -> tuple[object, ...]:
+    """What a row of `status` says of a task, but for what is rounded or the policy's."""
+    shown = ("lane", "state", "reason", "queue_age_ms", "deadline_slack_ms", "restart_tokens", "preempts")
+    return tuple(getattr(task, name) for name in (*shown, "checkpoint_tokens", "task_budget", "deadline_ms"))
+
+
 @given(strategies.histories(), strategies.settings(), st.data())
-def test_scrapes_in_between_change_nothing(history: list[LedgerLine], settings: Settings, data: st.DataObject) -> None:
+def test_scrapes_in_between_change_nothing(history: list[LedgerLine], chosen: Settings, data: st.DataObject) -> None:
     """An exporter that was scraped and swept at any moments says the same as one that was not.
 
     Sweeping forgets runs that have left, as it should; what comes of such a run later is not compared.
     """
-    disturbed, calm = RealExporter(settings), RealExporter(settings).read(history)
+    disturbed, calm = RealExporter(chosen), RealExporter(chosen).read(history)
     for one in history:
         disturbed.read([one])
         if data.draw(st.booleans(), label="scrape"):
@@ -59,15 +83,15 @@ def test_scrapes_in_between_change_nothing(history: list[LedgerLine], settings: 
 
 
 @given(strategies.histories(most=40, unlikely=True), strategies.settings(), strategies.later_ms)
-def test_nothing_in_a_ledger_stops_the_exporter(history: list[LedgerLine], settings: Settings, later_ms: int) -> None:
+def test_nothing_in_a_ledger_stops_the_exporter(history: list[LedgerLine], chosen: Settings, later_ms: int) -> None:
     """Any valid lines in any order, even such as no writer would write, fold and render."""
-    scraped = RealExporter(settings).read(history).scrape(end_of(history) + later_ms)
+    scraped = RealExporter(chosen).read(history).scrape(end_of(history) + later_ms)
     assert {name for name, _ in scraped} & FAMILIES
 
 
 @given(strategies.histories(), bad_lines, strategies.settings(), st.data())
 def test_a_bad_line_changes_nothing_else(
-    history: list[LedgerLine], bad: list[strategies.Fields], settings: Settings, data: st.DataObject
+    history: list[LedgerLine], bad: list[strategies.Fields], chosen: Settings, data: st.DataObject
 ) -> None:
     """Bad lines anywhere between good ones are counted as such, and nothing else differs."""
     mixed = list(history)
@@ -76,7 +100,7 @@ def test_a_bad_line_changes_nothing_else(
         ledger, _, read_ms = mixed[place - 1] if place else (strategies.LEDGERS[0], {}, strategies.START_MS)
         mixed.insert(place, (ledger, one, read_ms))
     now_ms = end_of(mixed)
-    with_bad, without = RealExporter(settings).read(mixed, together=True), RealExporter(settings).read(history)
+    with_bad, without = RealExporter(chosen).read(mixed, together=True), RealExporter(chosen).read(history)
     assert with_bad.bad_lines == len(bad)
     counted_apart = ("preempt_ledger_line_errors_total", "preempt_ledger_lines_total")
     shown, must = of_lines(with_bad.scrape(now_ms)), of_lines(without.scrape(now_ms))
@@ -87,7 +111,7 @@ def test_a_bad_line_changes_nothing_else(
 
 @given(strategies.histories(), strategies.settings(), st.data())
 def test_a_repeat_changes_nothing_but_its_counter(
-    history: list[LedgerLine], settings: Settings, data: st.DataObject
+    history: list[LedgerLine], chosen: Settings, data: st.DataObject
 ) -> None:
     """A line of the same ledger with an id that was there, or an attempt line that was, is counted and forgotten."""
     repeatable = [
@@ -96,15 +120,15 @@ def test_a_repeat_changes_nothing_but_its_counter(
     assume(repeatable)
     ledger, again = data.draw(st.sampled_from(repeatable), label="again")
     now_ms = end_of(history) + data.draw(strategies.later_ms, label="later")
-    once = RealExporter(settings).read(history)
-    twice = RealExporter(settings).read([*history, (ledger, again, now_ms)])
+    once = RealExporter(chosen).read(history)
+    twice = RealExporter(chosen).read([*history, (ledger, again, now_ms)])
     shown, must = of_lines(twice.scrape(now_ms)), of_lines(once.scrape(now_ms))
     assert shown.pop(DUPLICATES) == must.pop(DUPLICATES) + 1
     assert shown == must
 
 
 @given(strategies.histories(), strategies.settings(), st.sampled_from(("enqueue", "admit")))
-def test_an_old_life_never_leaks_into_a_new_one(history: list[LedgerLine], settings: Settings, begins: str) -> None:
+def test_an_old_life_never_leaks_into_a_new_one(history: list[LedgerLine], chosen: Settings, begins: str) -> None:
     """After a life has ended, a new one of the same task looks as if there had never been another."""
     end_ms = end_of(history)
     needed = {"queue_age_ms": 0, "deadline_slack_ms": 60_000, "preempts": 0} if begins == "admit" else {}
@@ -112,8 +136,8 @@ def test_an_old_life_never_leaks_into_a_new_one(history: list[LedgerLine], setti
     complete = {"event": "complete", **about, "output_tokens": 1, "restart_tokens": 840}
     fresh = {"event": begins, **about, **needed, "lane": "fresh"}
     ledger, now_ms = strategies.LEDGERS[0], end_ms + 1
-    second = RealExporter(settings).read([*history, (ledger, complete, end_ms), (ledger, fresh, end_ms)])
-    first = RealExporter(settings).read([(ledger, fresh, end_ms)])
+    second = RealExporter(chosen).read([*history, (ledger, complete, end_ms), (ledger, fresh, end_ms)])
+    first = RealExporter(chosen).read([(ledger, fresh, end_ms)])
     assert of_task(second.scrape(now_ms)) == of_task(first.scrape(now_ms)) != {}
 
 
@@ -125,13 +149,13 @@ def of_task(scraped: Samples) -> Samples:
 
 @given(strategies.histories(), strategies.settings(), strategies.later_ms, st.data())
 def test_chunks_may_be_cut_anywhere(
-    history: list[LedgerLine], settings: Settings, later_ms: int, data: st.DataObject
+    history: list[LedgerLine], chosen: Settings, later_ms: int, data: st.DataObject
 ) -> None:
     """Lines that are read together say what they say one by one."""
     read_ms = end_of(history)
     at_once = [(ledger, one, read_ms) for ledger, one, _ in history]
     now_ms = read_ms + later_ms
-    one_by_one, cut = RealExporter(settings).read(at_once), RealExporter(settings)
+    one_by_one, cut = RealExporter(chosen).read(at_once), RealExporter(chosen)
     while at_once:
         count = data.draw(st.integers(1, len(at_once)), label="chunk")
         cut.read(at_once[:count], together=True)
@@ -141,15 +165,15 @@ def test_chunks_may_be_cut_anywhere(
 
 @given(strategies.histories(), strategies.settings(), strategies.later_ms)
 def test_ledgers_of_different_tasks_may_be_read_in_any_order(
-    history: list[LedgerLine], settings: Settings, later_ms: int
+    history: list[LedgerLine], chosen: Settings, later_ms: int
 ) -> None:
     """Ledgers that share neither tasks, runs nor lanes say the same however their lines are interleaved."""
     read_ms = end_of(history)
     apart = [of_its_own(ledger, one, read_ms) for ledger, one, _ in history]
     by_ledger = [[one for one in apart if one[0] == ledger] for ledger in strategies.LEDGERS]
     now_ms = read_ms + later_ms
-    interleaved = RealExporter(settings).read(apart).scrape(now_ms)
-    in_turn = RealExporter(settings).read([*by_ledger[1], *by_ledger[0]]).scrape(now_ms)
+    interleaved = RealExporter(chosen).read(apart).scrape(now_ms)
+    in_turn = RealExporter(chosen).read([*by_ledger[1], *by_ledger[0]]).scrape(now_ms)
     assert in_turn == interleaved
 
 

@@ -1,17 +1,21 @@
 """Batch reading: the whole history once, bounded memory, and exit status 2 where an input cannot be read."""
 
+import errno
 import gzip
 import os
 import shutil
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import zstandard
 
+from preempt_exporter.clock import SystemClock
 from preempt_exporter.errors import UnreadableInput
 from preempt_exporter.ledger.records import MAX_LINE_BYTES
-from preempt_exporter.tail.batch import read_batch
+from preempt_exporter.tail.batch import batch_ledgers, read_batch
+from preempt_exporter.tail.folders import Folders, list_entries
 from tests.tail.conftest import Lines
 
 
@@ -145,3 +149,36 @@ def test_memory_stays_flat_whatever_the_line(ledger: Path) -> None:
         assert len(got[1]) == MAX_LINE_BYTES + 2
         assert got[1].endswith(b"x\n")
         assert peak < 12 << 20
+
+
+@pytest.mark.parametrize("named", ["", "/*.jsonl", "/**/l.jsonl"])
+def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path, named: str) -> None:
+    """Named, or where a glob starts: an error that says why, instead of no lines."""
+
+    def forbidden(path: str) -> Iterator[os.DirEntry[str]]:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    with pytest.raises(UnreadableInput, match="Permission denied"):
+        list(batch_ledgers([f"{tmp_path}{named}"], Folders(SystemClock(), forbidden)))
+
+
+def test_folders_that_only_a_wildcard_leads_to_are_passed_by(tmp_path: Path) -> None:
+    """As a shell does: one unreadable folder among many is no reason to read none."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "l.jsonl").touch()
+
+    def partly(path: str) -> Iterator[os.DirEntry[str]]:
+        if path.endswith("/a"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return list_entries(path)
+
+    found = batch_ledgers([f"{tmp_path}/*/*.jsonl"], Folders(SystemClock(), partly))
+    assert [files.live for files in found] == [f"{tmp_path}/b/l.jsonl"]
+
+
+def test_what_cannot_be_reached_is_not_called_missing(tmp_path: Path) -> None:
+    """A path that is there and leads nowhere is told with the system's reason."""
+    (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
+    with pytest.raises(UnreadableInput, match="symbolic links"):
+        list(read_batch([str(tmp_path / "loop.jsonl")]))

@@ -255,6 +255,22 @@ def test_a_compressed_file_that_nobody_read_is_suspected_loss(ledger: Path, line
     assert reader.said("compressed form of no file that was read")
 
 
+def test_a_restart_does_not_forget_an_unexplained_compressed_form(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Written, rotated and compressed between two looks, then restarted within seconds: still suspected, once."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(b'{"never":"seen"}\n'))
+    lines.append(ledger, 2)
+    reader.poll()
+    reader.restart()
+    reader.wait(4 * QUIET_MS)
+    reader.restart()
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert sum("compressed form of no file that was read" in notice.message for notice in reader.notices) == 1
+
+
 def test_rewrite_and_replace_with_other_content(ledger: Path, lines: Lines, follow: Follow) -> None:
     """A new file put in place over the old one is read whole; what the old one still held comes first."""
     lines.append(ledger, 10)
@@ -485,3 +501,39 @@ def test_replaced_and_then_copied_while_down(ledger: Path, lines: Lines, follow:
     ledger.with_name("l.jsonl.1").write_bytes(ledger.read_bytes())
     reader.wait(3 * QUIET_MS)
     assert reader.lines == lines.written
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_compressing_what_was_read_arouses_no_suspicion(
+    ledger: Path, lines: Lines, follow: Follow, restarted: bool
+) -> None:
+    """A rotated file that is compressed at once, or after a restart, was read to its end: nothing is suspected."""
+    lines.append(ledger, 5)
+    reader = follow(ledger)
+    reader.poll()
+    lines.append(ledger, 3)
+    rotated = rename(ledger)
+    lines.append(ledger, 2)
+    if restarted:
+        reader.wait(2 * QUIET_MS)
+        reader.restart()
+        reader.poll()
+    with gzip.open(f"{rotated}.gz", "wb") as packed:
+        packed.write(rotated.read_bytes())
+    rotated.unlink()
+    reader.wait(5 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def test_a_rotation_seen_half_way_is_counted(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """A look between the rename and the new file does not hide that one took the other's place."""
+    lines.append(ledger, 3)
+    reader = follow(ledger)
+    reader.poll()
+    rename(ledger)
+    reader.poll()
+    lines.append(ledger, 2)
+    reader.wait(1_000)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.rotations == 1

@@ -3,7 +3,8 @@ import asyncio
 import httpx
 import pytest
 
-from preempt_exporter.web.access import host_name, is_loopback, reason_to_refuse
+from preempt_exporter.http_server.hosts import host_name, is_loopback
+from preempt_exporter.web.access import reason_to_refuse
 from preempt_exporter.web.live_config import LiveConfig
 from preempt_exporter.web.routes import Routes
 from preempt_exporter.web.settings import PageAudience, WebSettings

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from preempt_exporter.web.settings import Patience, WebSettings
+from preempt_exporter.http_server.patience import Patience
+from preempt_exporter.web.settings import WebSettings
 from tests.web.running_server import DEADLINE_S, TEXT, FakeExposition, RunningServer, running
 
 CROWD = 200

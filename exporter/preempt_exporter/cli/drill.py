@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Protocol, cast
 
 DRILLS: dict[str, str] = {
+    "task": "one task that loses its slot, from admission to drain, on the real gate",
     "live": "a small fake workload over two lanes that keeps writing a ledger",
     "batch": "jobs over lanes that can be killed at any instant and resumed, each side effect happening once",
     "fence": "shards against preemptions, zombies, duplicates and skewed clocks on a spend store",

@@ -24,12 +24,14 @@ from preempt_exporter.drill.batch_jobs import (
     DEFAULT_JOBS,
     DEFAULT_OUTPUT_BYTES,
     MAX_OUTPUT_BYTES,
+    SIX_HOURS_MS,
     default_jobs,
     read_jobs,
     write_jobs,
 )
 from preempt_exporter.drill.batch_keys import ask_key
 from preempt_exporter.drill.batch_lane import LaneWorker
+from preempt_exporter.drill.batch_paths import own_file
 from preempt_exporter.drill.batch_state import BatchState
 from preempt_exporter.drill.batch_summary import in_words, summary_of
 from preempt_exporter.errors import UsageError
@@ -111,6 +113,7 @@ def run(args: Namespace) -> int:
         return _query(args)
     if args.telemetry is None:
         raise UsageError("--telemetry FILE is missing: say where the attempt lines are to go")
+    own_file(Path(args.telemetry), "--telemetry")
     if args.cleanup:
         return _clean_up(args)
     if args.require_slack_s is not None:
@@ -129,7 +132,7 @@ def _play(args: Namespace) -> int:
         state = BatchState(database, clock)
         if state.run is not None and not args.resume:
             raise UsageError(f"a batch was begun in {folder.path}; --resume goes on with it, --cleanup drops it")
-        _settle_jobs(args, state)
+        _settle_jobs(args, state, config)
         workers = [
             LaneWorker(lane.name, state=folder.state_path, step_bytes=args.step_bytes, step_s=args.step_ms / 1000)
             for lane in config.lanes
@@ -153,18 +156,19 @@ def _play(args: Namespace) -> int:
     return 0
 
 
-def _settle_jobs(args: Namespace, state: BatchState) -> None:
+def _settle_jobs(args: Namespace, state: BatchState, config: RouterConfig) -> None:
     """Begin a batch with the file's jobs, written first where there are none; or see that they are still the same."""
     path = Path(args.jobs)
     run_name = state.run or f"drill-batch-{secrets.token_hex(6)}"
-    jobs = read_jobs(path, run_name)
+    deadline_ms = resolve(args).tasks().defaults.deadline_ms or SIX_HOURS_MS
+    jobs = read_jobs(path, run_name, deadline_ms=deadline_ms)
     if state.run is not None:
         state.refuse_other_jobs(jobs)
         return
     if not jobs:
         write_jobs(path, default_jobs(args.count, args.output_bytes))
-        jobs = read_jobs(path, run_name)
-    state.begin(run_name, jobs)
+        jobs = read_jobs(path, run_name, deadline_ms=deadline_ms)
+    state.begin(run_name, jobs, lambda job: config.idempotency_key_for(job.job_name, run_name) or job.job_name)
 
 
 def _router_config(args: Namespace) -> RouterConfig:

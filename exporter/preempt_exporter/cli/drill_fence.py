@@ -3,12 +3,15 @@
 import os
 import random
 import secrets
+import signal
 import sys
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 import msgspec
 
@@ -21,6 +24,7 @@ from preempt_exporter.drill.fence_sink import KeepingSink
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.ledger.records import MAX_EXACT_INTEGER
 from preempt_exporter.ledger.writer import LedgerWriter
+from preempt_exporter.printable import printable
 from preempt_exporter.spend.open_store import open_store
 from preempt_exporter.spend.run_changes import OpenRun
 from preempt_exporter.spend.service import SpendService
@@ -57,8 +61,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Play the drill; 1 unless the fence held."""
-    if args.event_order is not None:
-        return _play_events(args)
+    with _cleaned_up_at_sigterm():
+        return _play_events(args) if args.event_order is not None else _drill(args)
+
+
+def _drill(args: Namespace) -> int:
     terms = FenceTerms(
         preemptions=_given(args.preemptions, _DEFAULTS.preemptions),
         shards=_given(args.shards, _DEFAULTS.shards),
@@ -68,6 +75,8 @@ def run(args: Namespace) -> int:
     )
     if 0 in (terms.shards, terms.cases) or args.processes == 0:
         raise UsageError("--shards, --cases and --processes: give 1 or more")
+    if terms.shard_tokens > MAX_EXACT_INTEGER:
+        raise UsageError(f"--cases times --tokens-per-case: give {MAX_EXACT_INTEGER} or less")
     seed = _given(args.seed, 0)
     with _progress(terms.preemptions) as on_preemption:
         report = _play(args, terms, random.Random(seed), on_preemption)
@@ -118,8 +127,8 @@ def _play_events(args: Namespace) -> int:
         text = Path(args.event_order).read_bytes()
     except OSError as error:
         raise UnreadableInput(args.event_order, error.strerror or str(error)) from None
-    events = read_events(text, path=args.event_order, run=run_name)
     clock = FixedClock(SystemClock().now_ms())
+    events = read_events(text, path=args.event_order, run=run_name, starts_ms=clock.now_ms())
     with ExitStack() as stack:
         url = stack.enter_context(_store_url(args.store))
         sink = KeepingSink(stack.enter_context(_ledger(args.ledger)))
@@ -129,8 +138,22 @@ def _play_events(args: Namespace) -> int:
             if args.json:
                 print(msgspec.json.encode(told).decode())
             else:
-                print(" ".join(str(value) for value in told.values() if value is not None))
+                print(" ".join(printable(str(value)) for value in told.values() if value is not None))
     return 0
+
+
+@contextmanager
+def _cleaned_up_at_sigterm() -> Iterator[None]:
+    """SIGTERM unwinds as an interrupt does: a temporary store goes, and no worker stays behind stopped for ever."""
+
+    def unwind(number: int, _frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _new_run_name() -> str:

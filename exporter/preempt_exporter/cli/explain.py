@@ -7,11 +7,11 @@ from msgspec import Struct, json
 
 from preempt_exporter.cli.check import Findings, printable_path
 from preempt_exporter.cli.decoding import MappedLedgers
-from preempt_exporter.cli.printable import printable
 from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.ledger.decode import BOM, BadLine, Decoded, decode_line
 from preempt_exporter.ledger.exact import BLANK_BYTES
 from preempt_exporter.ledger.mapping import ATTEMPT, Explanation, MappedField
+from preempt_exporter.printable import printable
 
 LONGEST_VALUE = 120
 """Characters of a value that are shown on a terminal."""

@@ -10,7 +10,7 @@ from preempt_exporter.errors import UsageError
 from preempt_exporter.metrics.scrape import Scrape
 from preempt_exporter.metrics.self_samples import Reading
 from preempt_exporter.state.watched import Watched
-from preempt_exporter.tail.batch import read_batch
+from preempt_exporter.tail.batch import Consumed, read_batch
 
 
 def ledgers_of(named: Sequence[str]) -> list[str]:
@@ -21,17 +21,18 @@ def ledgers_of(named: Sequence[str]) -> list[str]:
     return ledgers
 
 
-def fold_ledgers(patterns: Sequence[str], config: Config, now_ms: int) -> Watched:
+def fold_ledgers(patterns: Sequence[str], config: Config, now_ms: int, *, pending_too: bool = True) -> Watched:
     """Read the whole history of the ledgers as of `now_ms`; bytes, lines and bad lines are counted in the figures.
 
+    Without `pending_too` a last line that has no end yet is left out, as an exporter leaves it that follows the file.
     `UnreadableInput` for a named path that is not there.
     """
-    ends: dict[str, int] = {}
+    consumed = Consumed()
+    decode = chunk_decoder(config)
     watched = Watched(config.tasks(), config.lane_settings())
     begin_counting_ignored(watched.figures, config)
     counts = watched.figures.counts
-    decode = chunk_decoder(config)
-    for chunk in read_batch(patterns):
+    for chunk in read_batch(patterns, pending_too=pending_too, consumed=consumed):
         decoded = decode(chunk)
         counts.lines += decoded.lines
         if counts.ignored is not None:
@@ -39,14 +40,13 @@ def fold_ledgers(patterns: Sequence[str], config: Config, now_ms: int) -> Watche
         for bad in decoded.bad:
             counts.errors[bad.reason] += 1
         watched.fold(decoded.records, chunk.ledger, now_ms)
-        ends[chunk.path] = chunk.offset + len(chunk.data)
-    counts.bytes = sum(ends.values())
+    counts.bytes = consumed.bytes
     return watched
 
 
 def cold_scrape(patterns: Sequence[str], config: Config, now_ms: int) -> str:
     """What a scrape would say that had read all of the ledgers just now, in the text format."""
-    watched = fold_ledgers(patterns, config, now_ms)
+    watched = fold_ledgers(patterns, config, now_ms, pending_too=False)
     reading = Reading(
         ready=True,
         bytes_read=watched.figures.counts.bytes,

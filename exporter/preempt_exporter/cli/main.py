@@ -5,6 +5,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import NoReturn, Protocol, cast
 
 from preempt_exporter import __version__
@@ -14,13 +15,19 @@ PROG = "preempt-exporter"
 
 COMMANDS: dict[str, str] = {
     "serve": "tail ledgers and serve their metrics to Prometheus",
+    "export": "write the same metrics to a file for node_exporter's textfile collector",
     "status": "a row per task, least slack first, with what to do about it",
     "check": "lint ledgers: each bad line with file, line number and reason",
     "verify": "compare a running exporter's line counters with a cold read",
+    "undone": "what was rejected, drained or abandoned and never completed, to submit again",
+    "run": "wrap one attempt at a task: admission, heartbeats and its end on the ledger",
+    "admit": "the admission decision about one task, for a shell",
     "emit": "append one valid line to a ledger, from a shell",
     "drill": "labelled local drills: what happens to tasks, batches and shards when slots are lost",
     "report": "what rework costs in each lane, and whether a job's slack can bear it",
     "route": "which lane a job goes to, why, and which row of the decision table said so",
+    "control": "serve admission, spend and switches of one ledger over HTTP",
+    "act": "carry out an alert's action, or print its runbook",
     "rules": "check, test and render the alerting rules",
     "doctor": "is it scraped, are the rules loaded, do thresholds agree, do routes match",
 }
@@ -50,6 +57,11 @@ class OneLineParser(ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 its own negative answer, 2 usage or unreadable input."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to fail
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without Unicode shows names as escapes
     command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     try:
         status = _dispatch(arguments)

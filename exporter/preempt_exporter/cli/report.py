@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from preempt_exporter.cli.decoding import chunk_decoder
 from preempt_exporter.config import Config, add_setting_arguments, resolve
@@ -16,6 +17,7 @@ from preempt_exporter.decide.break_even import LaneAccumulator
 from preempt_exporter.decide.token_price import TokenPrice
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.ledger.records import Attempt
+from preempt_exporter.printable import printable
 from preempt_exporter.report.page import page_of
 from preempt_exporter.report.row import ReportRow, row_object
 from preempt_exporter.report.table import table_of
@@ -24,6 +26,8 @@ from preempt_exporter.tail.batch import read_batch
 
 PROGRESS_EVERY = 20_000
 WIDTH_IN_A_PIPE = 200
+LONGEST_COUNT = 100
+"""Digits of a count that are looked at: more than any file has lines, fewer than Python refuses to read."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -75,12 +79,15 @@ def run(args: Namespace) -> int:
     if args.json:
         print(json.dumps([row_object(row) for row in rows], indent=2))
         for note in notes[1:]:
-            print(note, file=sys.stderr)
+            print(printable(note), file=sys.stderr)
     else:
         console = Console(width=None if sys.stdout.isatty() else WIDTH_IN_A_PIPE, highlight=False)
-        console.print(table_of(rows))
-        for note in notes:
-            console.print(note, markup=False)
+        # Written here and not by rich, which makes an exit status of its own out of a reader that has gone.
+        with console.capture() as captured:
+            console.print(table_of(rows))
+            for note in notes:
+                console.print(Text(printable(note)))
+        sys.stdout.write(captured.get())
     if args.html:
         _write_page(args.html, page_of(rows, accumulators, notes=notes, model=args.model))
     return 1 if args.fail and any(row.verdict == "TOO TIGHT" for row in rows) else 0
@@ -167,10 +174,9 @@ def _not_negative(text: str) -> float:
 
 
 def _positive(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    value = int(text[:LONGEST_COUNT])
     if value < 1:
         raise ArgumentTypeError(f"{text!r} is less than 1")
-    return value
+    return min(value, sys.maxsize)

@@ -11,9 +11,10 @@ from msgspec.structs import asdict
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.config import add_setting_arguments, resolve
 from preempt_exporter.gate.switches import SwitchFile
+from preempt_exporter.printable import printable
 from preempt_exporter.router.job_request import JobRequest, job_from_json
 from preempt_exporter.router.router import Router
-from preempt_exporter.router.router_yml import read_router_yml
+from preempt_exporter.router.router_yml import LaneConfig, RouterConfig, read_router_yml
 from preempt_exporter.state.telemetry import Telemetry
 from preempt_exporter.tail.batch import read_batch
 
@@ -50,7 +51,7 @@ def run(args: Namespace) -> int:
     config = read_router_yml(args.config, os.environ, thresholds=resolve(args).thresholds())
     job, ignored = job_from_json(args.job)
     if ignored:
-        print(f"route: --job: ignored unknown fields: {', '.join(ignored)}", file=sys.stderr)
+        print(f"route: --job: ignored unknown fields: {printable(', '.join(ignored))}", file=sys.stderr)
     telemetry = Telemetry(read_batch(args.telemetry))
     router = Router(config)
     router.add_all(telemetry)
@@ -66,18 +67,26 @@ def run(args: Namespace) -> int:
     answer: dict[str, object] = {
         "job_id": job.job_name,
         **asdict(decision),
-        "idempotency_key": lane.idempotency_key_for(job.job_name, job.run_name) if lane else None,
+        "idempotency_key": _key_in(lane, config, job),
         "attempts": {name: asdict(history) for name, history in router.history_of(job).items()},
     }
     if args.json:
         print(json.dumps(answer))
         return 0
-    print(f"lane    {decision.lane or '-'}")
+    print(f"lane    {printable(decision.lane or '-')}")
     print(f"row     {decision.row}")
-    print(f"reason  {decision.reason}")
+    print(f"reason  {printable(decision.reason)}")
     if decision.avoid_host:
-        print(f"avoid   {decision.avoid_host}")
+        print(f"avoid   {printable(decision.avoid_host)}")
     return 0
+
+
+def _key_in(lane: LaneConfig | None, config: RouterConfig, job: JobRequest) -> str | None:
+    """The key under which the job runs in the lane: the lane's own, else the one that goes along with the job."""
+    if lane is None:
+        return None
+    own = lane.idempotency_key_for(job.job_name, job.run_name)
+    return config.idempotency_key_for(job.job_name, job.run_name) if own is None else own
 
 
 def _lane_actions(ledgers: Sequence[str]) -> dict[str, str]:

@@ -6,8 +6,9 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from pathlib import Path
 
 from preempt_exporter import promtool
-from preempt_exporter.errors import UsageError
-from preempt_exporter.rules_pack.pack import rule_files
+from preempt_exporter.errors import UnreadableInput, UsageError
+from preempt_exporter.rules_pack.lint import lint_pack
+from preempt_exporter.rules_pack.pack import rule_files, runbooks_folder
 from preempt_exporter.rules_pack.parameters import PARAMETERS, SELECTOR, SELECTOR_HELP
 from preempt_exporter.rules_pack.render import one_file, rendered_pack, write_pack
 
@@ -20,7 +21,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     check = subcommands.add_parser(
         "check",
         help="parse and lint rule files with promtool",
-        description="Parse and lint rule files with promtool (PROMTOOL, else PATH). Exit 1 if anything is wrong.",
+        description="Parse and lint rule files with promtool (PROMTOOL, else PATH). Without FILE, the pack's own, "
+        "and what promtool lets pass: labels, templates, runbooks. Exit 1 if anything is wrong.",
     )
     check.add_argument("files", nargs="*", metavar="FILE", help="rule files or globs (default: the pack's own)")
     test = subcommands.add_parser(
@@ -59,10 +61,14 @@ def run(args: Namespace) -> int:
 
 
 def _check(patterns: list[str]) -> int:
+    for pattern in patterns:
+        if not any(character in pattern for character in "*?[") and not Path(pattern).exists():
+            raise UnreadableInput(pattern, "no such rule file; check the path")
     tool = promtool.find_promtool(os.environ)
     files, unmatched = promtool.matched_files(patterns) if patterns else (rule_files(), ())
     report = promtool.check_rules(tool, files)
-    return _told(promtool.Report(report.count, (*unmatched, *report.problems)), "rules")
+    linted = () if patterns else lint_pack(files, runbooks_folder())
+    return _told(promtool.Report(report.count, (*unmatched, *report.problems, *linted)), "rules")
 
 
 def _test(patterns: list[str], name_pattern: str | None) -> int:

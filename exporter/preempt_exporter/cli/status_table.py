@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from preempt_exporter.cli.printable import printable
+from preempt_exporter.printable import printable
 from preempt_exporter.state.task_row import TaskRow
 
 SECOND_MS = 1_000
@@ -37,13 +37,23 @@ def duration_text(ms: int | None) -> str:
 
 
 def print_rows(rows: Sequence[TaskRow], console: Console | None = None) -> None:
-    """One row per task; a pipe gets full width and no colour."""
+    """One row per task, or that there is none."""
+    print_table(rows_table(rows) if rows else "no tasks", console)
+
+
+def print_table(table: Table | str, console: Console | None = None) -> None:
+    """Whole and once; a pipe gets full width and no colour."""
     console = console or Console()
     if not console.is_terminal:
         console = Console(file=console.file, width=max(200, console.width), no_color=True)
-    if not rows:
-        console.print("no tasks")
-        return
+    # Written here and not by rich, which makes an exit status of its own out of a reader that has gone.
+    with console.capture() as captured:
+        console.print(table)
+    console.file.write(captured.get())
+
+
+def rows_table(rows: Sequence[TaskRow]) -> Table:
+    """One row per task."""
     with_run = any(row.run for row in rows)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("task", *(["run"] if with_run else []), "lane", "state", "action", "next action", "reason"):
@@ -72,10 +82,7 @@ def print_rows(rows: Sequence[TaskRow], console: Console | None = None) -> None:
             ),
             style="yellow" if urgent and row.queue_age_ms is not None else None,
         )
-    # Written here and not by rich, which makes an exit status of its own out of a reader that has gone.
-    with console.capture() as captured:
-        console.print(table)
-    console.file.write(captured.get())
+    return table
 
 
 def _of_budget(row: TaskRow) -> str:

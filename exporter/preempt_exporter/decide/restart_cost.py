@@ -30,11 +30,20 @@ def restart_cost_ms(
     """
     if p95_wait_s is None or prompt_tokens is None or target_tokens is None:
         return None
-    if decode_tokens_per_s is None or decode_tokens_per_s <= 0:
+    decode = _measured(decode_tokens_per_s)
+    prompt_s = _seconds_for(prompt_tokens, _measured(prefill_tokens_per_s) or decode)
+    rest_s = _seconds_for(max(target_tokens - checkpoint_tokens, 0), decode)
+    if prompt_s is None or rest_s is None:
         return None
-    prefill = decode_tokens_per_s
-    if prefill_tokens_per_s is not None and prefill_tokens_per_s > 0:
-        prefill = prefill_tokens_per_s
-    left = max(target_tokens - checkpoint_tokens, 0)
-    cost_ms = 1000 * (max(p95_wait_s, 0.0) + prompt_tokens / prefill + left / decode_tokens_per_s)
-    return round(min(cost_ms, MAX_EXACT_INTEGER))
+    return round(min(1000 * (max(p95_wait_s, 0.0) + prompt_s + rest_s), MAX_EXACT_INTEGER))
+
+
+def _measured(tokens_per_s: float | None) -> float | None:
+    return tokens_per_s if tokens_per_s is not None and tokens_per_s > 0 else None
+
+
+def _seconds_for(tokens: int, tokens_per_s: float | None) -> float | None:
+    """No tokens take no time, whatever the rate; None where there are some and the rate is unknown."""
+    if tokens == 0:
+        return 0.0
+    return None if tokens_per_s is None else tokens / tokens_per_s

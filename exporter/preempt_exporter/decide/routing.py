@@ -1,9 +1,9 @@
 """Which lane a job goes to: a decision table, first match wins, and every decision names its row.
 
 Lanes stand in the operator's order of preference; the last one is the paid lane, which the table falls back to, those
-before it are cheap lanes and are tried in turn. A lane that a job may not enter (attempts used up, token budget spent,
-under an action, a checkpoint required that the job does not write) is passed over before the table is asked; where
-the paid lane itself is passed over the job has failed.
+before it are cheap lanes and are tried in turn. Where no earlier row decides, a lane that a job may not enter
+(attempts used up, token budget spent, under an action, a checkpoint required that the job does not write) is passed
+over; where the paid lane itself is passed over the job has failed.
 
 Figures of a lane with too few completed jobs are not used and not guessed: the rows that need them do not match, the
 decision says so (`too_little_telemetry`), and the required slack is what the operator configured, or unknown, and
@@ -51,6 +51,9 @@ ROWS: tuple[tuple[Row, str, str], ...] = (
     ("no_lane_left", "no lane may take the job", "failed"),
 )
 """The table for a reader: row, condition at the default thresholds, where the job goes."""
+
+_ROWS_ABOUT_ENTERING: frozenset[Row] = frozenset({"host_preempted_before", "slack_covers_required", "otherwise_paid"})
+"""What is asked once nothing speaks against the cheap lane: only then it matters whether the job may enter it."""
 
 
 class RoutedJob(Struct, frozen=True, kw_only=True):
@@ -140,11 +143,11 @@ def route_job(
     turned_away: _CheapAnswer | None = None
     said_too_little = False
     for lane in lanes[:-1]:
+        answer = _ask_about_cheap_lane(job, lane, policy)
         barred = _why_barred(job, lane, history.get(lane.name, JobHistory()))
-        if barred is not None:
+        if barred is not None and answer.row in _ROWS_ABOUT_ENTERING:
             passed_over[lane.name] = barred
             continue
-        answer = _ask_about_cheap_lane(job, lane, policy)
         said_too_little = said_too_little or answer.too_little_telemetry
         if answer.takes_it:
             return RoutingDecision(
@@ -194,7 +197,9 @@ def _why_barred(job: RoutedJob, lane: RoutedLane, history: JobHistory) -> Passed
         return "attempts_used_up"
     if lane.budget_tokens is not None:
         used = lane.figures.tokens_in + lane.figures.tokens_out if lane.figures else 0
-        if used + (job.prompt_tokens or 0) + (job.remaining_output_tokens or 0) > lane.budget_tokens:
+        expected = (job.prompt_tokens or 0) + (job.remaining_output_tokens or 0)
+        # An attempt uses something, also where nobody knows how much.
+        if used + max(expected, 1) > lane.budget_tokens:
             return "lane_budget_spent"
     if lane.checkpoint_required and not job.checkpointed:
         return "checkpoint_required"

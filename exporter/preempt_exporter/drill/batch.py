@@ -21,7 +21,6 @@ from preempt_exporter.errors import PreemptExporterError
 from preempt_exporter.ledger.records import Attempt
 from preempt_exporter.ledger.sink import LedgerSink
 from preempt_exporter.router.router import Router
-from preempt_exporter.router.router_yml import LaneConfig
 
 LOOK_AHEAD = 32
 """How many waiting jobs are asked about while a lane is idle."""
@@ -128,7 +127,7 @@ class BatchDrill:
                     failed_some = True
                 elif decision.lane in idle:
                     sequence = self._state.dispatch(one.job.job_name, decision.lane)
-                    assignment = Assignment(sequence=sequence, key=self.key_of(one))
+                    assignment = Assignment(sequence=sequence, key=one.key)
                     chosen.append(Dispatch(worker=idle.pop(decision.lane), assignment=assignment))
             if chosen or not failed_some:
                 break
@@ -140,10 +139,6 @@ class BatchDrill:
         asked = replace(job, enqueued_ms=enqueued_ms, checkpointed=True, checkpoint_tokens=waiting.checkpoint_tokens)
         return self._router.route(asked, now_ms=self._clock.now_ms(), lane_actions=actions)
 
-    def key_of(self, waiting: WaitingJob) -> str:
-        """The job's idempotency key: one for all of its attempts, whichever lane they are in."""
-        return key_of_job(self._router.config.lanes, waiting.job.job_name, self._state.run)
-
     def _send(self, chosen: Iterable[Dispatch]) -> None:
         for dispatch in chosen:
             dispatch.worker.send(dispatch.assignment)
@@ -153,13 +148,3 @@ class BatchDrill:
         if untold:
             self._sink.append(*(line for _, line in untold))
             self._state.mark_told([sequence for sequence, _ in untold])
-
-
-def key_of_job(lanes: Sequence[LaneConfig], job_id: str, run: str | None) -> str:
-    """The key of the first lane that gives one, else the job's id.
-
-    Not the lane's of the moment: a job that published in one lane and lost its slot before it could say so would do
-    it again in the next.
-    """
-    keys = (lane.idempotency_key_for(job_id, run) for lane in lanes)
-    return next((key for key in keys if key is not None), job_id)

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from preempt_exporter.decide.break_even import LaneAccumulator
+from preempt_exporter.drill.batch_paths import own_file
 from preempt_exporter.errors import UsageError
 from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.ledger.records import Attempt
@@ -67,8 +68,10 @@ def paid_lanes_required_slack_s(config: RouterConfig, attempts: Iterable[Attempt
 def set_require_slack_s(path: Path, slack_s: float, check: Callable[[str], object]) -> str:
     """Write the value of `router.admission.require_slack_s` and nothing else; what stood there.
 
-    The file is replaced whole, once `check` has read the new one. Raises `UsageError` where the key is missing.
+    The file is replaced whole, once `check` has read the new one. Raises `UsageError` where the key is missing, or
+    `path` is no regular file.
     """
+    path = own_file(path, "--config")
     admission = read_section(str(path)).section("router").section("admission")
     before = admission.text("require_slack_s")
     if before is None:

@@ -18,13 +18,14 @@ _SCHEMA = (
     "CREATE TABLE batch (run TEXT NOT NULL, began_ms INTEGER NOT NULL, draining INTEGER NOT NULL DEFAULT 0)",
     """CREATE TABLE jobs (
         position INTEGER PRIMARY KEY, job_id TEXT NOT NULL UNIQUE, job TEXT NOT NULL, digest TEXT NOT NULL,
-        state TEXT NOT NULL, queued_ms INTEGER NOT NULL, reason TEXT)""",
+        key TEXT NOT NULL, state TEXT NOT NULL, queued_ms INTEGER NOT NULL, reason TEXT)""",
     """CREATE TABLE attempts (
         sequence INTEGER PRIMARY KEY, job_id TEXT NOT NULL, lane TEXT NOT NULL, attempt INTEGER NOT NULL,
         queued_ms INTEGER NOT NULL, start_ms INTEGER NOT NULL, seen_ms INTEGER NOT NULL, end_ms INTEGER, outcome TEXT,
         tokens_in INTEGER NOT NULL DEFAULT 0, tokens_out INTEGER NOT NULL DEFAULT 0,
         resumed_at_bytes INTEGER, interventions INTEGER NOT NULL DEFAULT 0, told INTEGER NOT NULL DEFAULT 0,
         UNIQUE (job_id, lane, attempt))""",
+    "CREATE INDEX jobs_waiting ON jobs (position) WHERE state = 'waiting'",
     "CREATE INDEX attempts_untold ON attempts (sequence) WHERE told = 0",
     """CREATE TABLE checkpoints (
         job_id TEXT NOT NULL, start INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (job_id, start)) WITHOUT ROWID""",

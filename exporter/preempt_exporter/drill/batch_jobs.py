@@ -4,12 +4,13 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from preempt_exporter.drill.batch_paths import own_file
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.ledger.records import MAX_ID_BYTES, Count
 from preempt_exporter.router.job_request import JobRequest
@@ -21,16 +22,28 @@ BYTES_PER_TOKEN = 4
 MAX_OUTPUT_BYTES = 1 << 24
 SIX_HOURS_MS = 6 * 60 * 60 * 1000
 
-_PROMPT_TOKENS = {"small": 200, "medium": 1000, "large": 4000}
-_SIZES_OF_TEN = ("small", "medium", "small", "small", "large", "small", "medium", "small", "medium", "small")
+Size = Literal["small", "medium", "large"]
+_PROMPT_TOKENS: dict[Size, int] = {"small": 200, "medium": 1000, "large": 4000}
+_SIZES_OF_TEN: tuple[Size, ...] = (
+    "small",
+    "medium",
+    "small",
+    "small",
+    "large",
+    "small",
+    "medium",
+    "small",
+    "medium",
+    "small",
+)
 """60 in 100 small, 30 medium, 10 large, in turn, so that any part of a batch has about the same mix."""
 
 
 class BatchJob(JobRequest, frozen=True, kw_only=True, omit_defaults=True):
     """A line of the jobs file: what `route --job` takes, and what the drill's worker makes of it."""
 
-    size: str | None = None
-    """For the reader; the prompt's tokens are in `prompt_tokens`."""
+    size: Size = "small"
+    """Says the prompt's tokens where `prompt_tokens` does not."""
     output_bytes: Annotated[int, Meta(ge=0, le=MAX_OUTPUT_BYTES)] = DEFAULT_OUTPUT_BYTES
     fail_attempts: Count = 0
     """So many of its attempts fail, the first ones, over all lanes: the drill's own fault, to show what follows."""
@@ -58,7 +71,8 @@ def default_jobs(count: int = DEFAULT_JOBS, output_bytes: int = DEFAULT_OUTPUT_B
 
 
 def write_jobs(path: Path, jobs: Sequence[BatchJob]) -> None:
-    """Put the jobs into `path`, whole or not at all. Raises `UsageError`."""
+    """Put the jobs into the file at `path`, whole or not at all. Raises `UsageError`."""
+    path = own_file(path, "--jobs")
     aside = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         aside.write_bytes(b"".join(msgspec.json.encode(job) + b"\n" for job in jobs))
@@ -67,11 +81,14 @@ def write_jobs(path: Path, jobs: Sequence[BatchJob]) -> None:
         raise UsageError(f"--jobs {path}: {error.strerror or error}") from error
 
 
-def read_jobs(path: Path, run: str) -> list[BatchJob]:
+def read_jobs(path: Path, run: str, *, deadline_ms: int = SIX_HOURS_MS) -> list[BatchJob]:
     """The jobs of the file as jobs of `run`, in order; none of an empty file, or of one that is not there.
 
-    Raises `UsageError` with the line number for what is no job and for a job id that stands twice, `UnreadableInput`.
+    `deadline_ms` is that of jobs which name none: jobs of a batch wait for each other, so it is long by default.
+    Raises `UsageError` with the line number for what is no job and for a job id that stands twice, or where `path` is
+    no regular file, and `UnreadableInput`.
     """
+    own_file(path, "--jobs")
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -82,6 +99,7 @@ def read_jobs(path: Path, run: str) -> list[BatchJob]:
     for number, line in _lines(content):
         try:
             job = msgspec.json.decode(line, type=BatchJob)
+            job.job_name.encode()
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             fields = ", ".join(BatchJob.__struct_fields__)
             raise UsageError(f"{path}:{number}: not a job: {error}; fields are {fields}") from error
@@ -89,8 +107,14 @@ def read_jobs(path: Path, run: str) -> list[BatchJob]:
             raise UsageError(f"{path}:{number}: job_id is over {MAX_ID_BYTES} bytes")
         if job.job_name in jobs:
             raise UsageError(f"{path}:{number}: job {job.job_name!r} stands twice; ids must differ")
-        tokens = job.output_tokens
-        jobs[job.job_name] = replace(job, job_id=job.job_name, run=run, target_tokens=tokens)
+        jobs[job.job_name] = replace(
+            job,
+            job_id=job.job_name,
+            run=run,
+            target_tokens=job.output_tokens,
+            prompt_tokens=_PROMPT_TOKENS[job.size] if job.prompt_tokens is None else job.prompt_tokens,
+            deadline_ms=deadline_ms if job.deadline_ms is None else job.deadline_ms,
+        )
     return list(jobs.values())
 
 

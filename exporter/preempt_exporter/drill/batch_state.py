@@ -1,6 +1,6 @@
 """The driver's side of the batch state: jobs, attempts, and which attempt lines are still to be told."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from sqlite3 import Row
 
 import msgspec
@@ -19,8 +19,8 @@ class WaitingJob(Struct, frozen=True, kw_only=True):
     """A job that could be dispatched."""
 
     job: BatchJob
-    queued_ms: int
-    """When it joined the queue for its next attempt."""
+    key: str
+    """Its idempotency key."""
     checkpoint_tokens: int
 
 
@@ -37,15 +37,19 @@ class BatchState:
         """The batch's run; None: no batch was begun here."""
         self.began_ms: int = row["began_ms"] if row else 0
 
-    def begin(self, run: str, jobs: Sequence[BatchJob]) -> None:
-        """Begin a batch: from now on every job has a state."""
+    def begin(self, run: str, jobs: Sequence[BatchJob], key_of: Callable[[BatchJob], str]) -> None:
+        """Begin a batch: from now on every job has a state, and its idempotency key for good.
+
+        One key for all of its attempts, whichever lane they are in and whatever `router.yml` says later.
+        """
         now_ms = self._clock.now_ms()
         with self.database.changing() as connection:
             connection.execute("INSERT INTO batch (run, began_ms) VALUES (?, ?)", (run, now_ms))
             connection.executemany(
-                "INSERT INTO jobs (position, job_id, job, digest, state, queued_ms) VALUES (?, ?, ?, ?, ?, ?)",
+                """INSERT INTO jobs (position, job_id, job, digest, key, state, queued_ms)
+                   VALUES (?, ?, ?, ?, ?, ?, ?)""",
                 (
-                    (n, job.job_name, msgspec.json.encode(job).decode(), digest_of(job), WAITING, now_ms)
+                    (n, job.job_name, msgspec.json.encode(job).decode(), digest_of(job), key_of(job), WAITING, now_ms)
                     for n, job in enumerate(jobs)
                 ),
             )
@@ -83,15 +87,15 @@ class BatchState:
         """The first jobs that wait for an attempt."""
         with self.database.reading() as connection:
             rows = connection.execute(
-                """SELECT job, queued_ms,
+                """SELECT job, key,
                      (SELECT COALESCE(SUM(LENGTH(text)), 0) FROM checkpoints c WHERE c.job_id = j.job_id) AS done
-                   FROM jobs j WHERE state = ? ORDER BY position LIMIT ?""",
-                (WAITING, limit),
+                   FROM jobs j WHERE state = 'waiting' ORDER BY position LIMIT ?""",
+                (limit,),
             ).fetchall()
         return [
             WaitingJob(
                 job=msgspec.json.decode(row["job"], type=BatchJob),
-                queued_ms=row["queued_ms"],
+                key=row["key"],
                 checkpoint_tokens=-(-row["done"] // BYTES_PER_TOKEN),
             )
             for row in rows

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from preempt_exporter.clock import FixedClock
 from preempt_exporter.errors import UsageError
-from preempt_exporter.ledger.records import REFUSAL_OPS, Count
+from preempt_exporter.ledger.records import MAX_EXACT_INTEGER, REFUSAL_OPS, Count
 from preempt_exporter.spend.requests import Request, request_from
 from preempt_exporter.spend.service import SpendService
 
@@ -25,26 +25,38 @@ class Reclaim(Struct, frozen=True):
 FenceEvent = Request | Advance | Reclaim
 
 
-def read_events(text: bytes, *, path: str, run: str) -> list[FenceEvent]:
+def read_events(text: bytes, *, path: str, run: str, starts_ms: int) -> list[FenceEvent]:
     """All events of a file; blank lines, CRLF and a BOM are accepted, unknown fields ignored.
 
-    Raises `UsageError` with the line number for the first line that is no event: nothing is played of such a file.
+    `starts_ms` is where the store's clock stands, Unix milliseconds: no moment of it may be past what a ledger line
+    can say. Raises `UsageError` with the line number for the first line that is no event: nothing is played of such
+    a file.
     """
     events: list[FenceEvent] = []
+    now_ms = starts_ms
     for number, line in enumerate(text.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
         if not line.strip():
             continue
         try:
-            events.append(_event(line, run))
+            event = _event(line, run)
+            if isinstance(event, Advance):
+                now_ms = _moved(now_ms, event)
         except (msgspec.ValidationError, UnicodeDecodeError, UsageError) as error:
             raise UsageError(f"{path}:{number}: {error}") from None
+        events.append(event)
     return events
+
+
+def _moved(now_ms: int, advance: Advance) -> int:
+    if now_ms + advance.ms > MAX_EXACT_INTEGER:
+        raise UsageError(f"advance moves the clock past {MAX_EXACT_INTEGER}, the last ts_ms of a ledger line")
+    return now_ms + advance.ms
 
 
 def _event(line: bytes, run: str) -> FenceEvent:
     try:
         fields = msgspec.json.decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise UsageError("not a JSON object")

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 
 from preempt_exporter.clock import Clock
@@ -59,10 +59,13 @@ class FenceProcesses:
         self._counting = threading.Lock()
         self._preemptions = 0
         self._held = True
-        self._pause = threading.Event()
+        self._called_off = threading.Event()
 
     def play(self, lines: list[Record], processes: int) -> FenceReport:
-        """Run up to `processes` workers at a time; `lines` is where the service's sink collects."""
+        """Run up to `processes` workers at a time; `lines` is where the service's sink collects.
+
+        An interrupt, or an exception in one slot, calls the other slots off: each ends with the worker that it has.
+        """
         terms = self._terms
         self._service.change_run(OpenRun(run=self._run, budget_tokens=terms.budget_tokens, cases_per_shard=terms.cases))
         with ThreadPoolExecutor(processes) as slots:
@@ -70,8 +73,13 @@ class FenceProcesses:
                 slots.submit(self._look_after, shard, share)
                 for shard, share in zip(terms.shard_names, _shares(terms.preemptions, terms.shards), strict=True)
             ]
-            for each in done:
-                each.result()
+            try:
+                for each in as_completed(done):
+                    each.result()
+            except BaseException:
+                self._called_off.set()
+                slots.shutdown(wait=False, cancel_futures=True)
+                raise
         self._service.reclaim_expired(self._run)
         self._service.change_run(CloseRun(run=self._run))
         summary = self._service.run_summary(self._run)
@@ -83,7 +91,7 @@ class FenceProcesses:
             asleep: list[RunningWorker] = []
             fate = self._fate(preemptions)
             attempt = self._obtain(shard, None, fate)
-            while attempt is not None:
+            while attempt is not None and not self._called_off.is_set():
                 worker = started.enter_context(RunningWorker(attempt))
                 if fate is Fate.FINISHES:
                     worker.ended(PATIENCE_S)
@@ -122,7 +130,7 @@ class FenceProcesses:
         if last is not None and last.epoch is not None and self._randomness.random() < 0.5:
             request = numbered(grant, last.epoch + 1)
         give_up_at_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < give_up_at_s:
+        while time.monotonic() < give_up_at_s and not self._called_off.is_set():
             asked_at_s = self._clock.monotonic_s()
             granted = self._service.apply(request)
             if not granted.refused:
@@ -130,7 +138,7 @@ class FenceProcesses:
             reserved_tokens = self._service.run_summary(self._run).run.reserved_tokens
             if granted.outcome == "OVER_BUDGET" and reserved_tokens == 0:
                 return None
-            self._pause.wait(POLL_S)
+            self._called_off.wait(POLL_S)
         self._held = False
         return None
 

@@ -1,5 +1,6 @@
 """Where a drill's spend lines go: kept to be judged, and passed on to a ledger where one was named."""
 
+from preempt_exporter.errors import LedgerWriteError, UsageError
 from preempt_exporter.ledger.records import Record
 from preempt_exporter.ledger.sink import LedgerSink
 
@@ -13,7 +14,16 @@ class KeepingSink:
         self._ledger = ledger
 
     def append(self, *records: Record) -> None:
-        """Pass the lines on, then keep them. Raises `LedgerWriteError`."""
+        """Pass the lines on, then keep them.
+
+        Raises `UsageError` where the ledger does not take them, which ends the drill: its lines cannot wait in the
+        store for a better time, since nobody opens it again under this drill's name.
+        """
         if self._ledger is not None:
-            self._ledger.append(*records)
+            try:
+                self._ledger.append(*records)
+            except LedgerWriteError as error:
+                raise UsageError(
+                    f"ledger {error.path}: {error.why}; the drill's lines need a place, name it by --ledger"
+                ) from error
         self.lines.extend(records)

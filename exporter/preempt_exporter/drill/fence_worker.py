@@ -100,8 +100,10 @@ class RunningWorker:
 def work(assignment: Assignment, driver: Connection) -> None:
     """The process's main function; `driver` is the other end's pipe.
 
-    A worker whose driver is gone, or whose store does not answer, ends: it may not dispatch anything.
+    A worker whose driver is gone, or whose store does not answer, ends: it may not dispatch anything. An interrupt
+    at the terminal reaches the driver as well, which then ends its workers.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, ConnectionError, StoreUnavailable):
         _work(assignment, driver)
 

@@ -1,249 +1,220 @@
-"""`drill live`: a small fake workload over two lanes, for seeing the exporter at work.
+"""`drill live`: a small fake workload over lanes whose hosts are taken back, on the real gate.
 
-Tasks are enqueued, admitted by the real policy, checkpoint, lose their slot at random in the free lane, are admitted
-again or rejected and drained, and complete. Nothing is computed; the ledger lines are real.
+Tasks arrive at random, are enqueued, admitted, checkpoint, lose their slots with their hosts, are admitted again or
+rejected and drained, and complete. Nothing is computed; the decisions and the ledger lines are real, and the lane
+switches and the mode of the ledger's switch file are obeyed.
 """
 
 import random
-from typing import Any
+from collections import deque
 
 from msgspec import Struct
 
 from preempt_exporter.clock import Clock
-from preempt_exporter.decide.admission import TaskEvidence, admission_verdict
-from preempt_exporter.ledger.records import (
-    Admit,
-    Attempt,
-    Checkpoint,
-    Complete,
-    Drain,
-    Enqueue,
-    Heartbeat,
-    Preempt,
-    Record,
-    Reject,
-    RunClose,
-    RunOpen,
-)
+from preempt_exporter.drill.hosts import Hosts, LivePlan
+from preempt_exporter.gate.gate import Gate
+from preempt_exporter.gate.life import TaskKey
+from preempt_exporter.gate.request import TaskRequest
+from preempt_exporter.ledger.records import Attempt, RunClose, RunOpen
 from preempt_exporter.ledger.sink import LedgerSink
-from preempt_exporter.settings import Thresholds
 
-TICK_S = 0.25
-DEADLINES_MS = (20_000, 60_000, 180_000)
-RUN_DEADLINE_MS = 30 * 60_000
-NEXT_WITHIN_MS = 5_000
 TOKENS_PER_TICK = 20
 CHECKPOINT_TOKENS = 100
 HEARTBEAT_TOKENS = 60
 """Past the checkpoint, so that there is one sign of life between two checkpoints."""
-HOSTS_PER_LANE = 4
+DEADLINES_TICKS = (80, 240, 720)
+NEXT_WITHIN_TICKS = 20
+PROMPT_TOKENS = (100, 400, 800)
+TARGET_TOKENS = (200, 400, 800)
+BUDGETS_TOKENS = (1_000, 4_000, 10_000)
+
+LANES = (
+    LivePlan(name="free", hosts=4, slots_per_host=3, share=0.7, preemptions_per_hour=170),
+    LivePlan(name="paid", hosts=3, slots_per_host=2, share=0.3),
+)
 
 
-class Lane(Struct, frozen=True):
-    """How a lane treats its tasks: chance per tick that a slot comes free for the queue, and that one is lost."""
-
-    name: str
-    slots: int
-    preempt_chance: float
-    share: float
-    """Of the tasks that arrive."""
-
-
-LANES = (Lane("free", 12, 0.012, 0.7), Lane("paid", 6, 0.0, 0.3))
-
-
-class Task(Struct):
-    """One fake task and what its worker knows of it."""
+class Work(Struct):
+    """What the worker of one task knows of it."""
 
     task_id: str
-    lane: Lane
     enqueued_ms: int
-    deadline_ms: int
-    task_budget: int
     prompt_tokens: int
     target_tokens: int
-    host: str | None = None
-    running: bool = False
+    host: str = ""
     started_ms: int = 0
     attempt: int = 0
     output_tokens: int = 0
     checkpoint_tokens: int = 0
-    restart_tokens: int = 0
-    preempts: int = 0
+
+
+class _Lane:
+    """One lane's queue and its running tasks."""
+
+    def __init__(self, plan: LivePlan, rng: random.Random) -> None:
+        self.plan = plan
+        self.hosts = Hosts(plan, rng)
+        self.queue: deque[Work] = deque()
+        self.running: list[Work] = []
+
+    def free_host(self) -> str | None:
+        """The host with the most room; None: all are full."""
+        room = dict.fromkeys(self.hosts.names(), self.plan.slots_per_host)
+        for work in self.running:
+            room[work.host] -= 1
+        best = max(room, key=lambda host: room[host], default=None)
+        return best if best is not None and room[best] > 0 else None
 
 
 class LiveDrill:
-    """Moves the workload one tick at a time; every change is ledger lines before it counts."""
+    """Moves the workload one tick at a time; every change is on the ledger before it counts."""
 
     def __init__(
-        self, sink: LedgerSink, clock: Clock, rng: random.Random, *, run: str, arrivals_per_tick: float
+        self,
+        gate: Gate,
+        sink: LedgerSink,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        run: str,
+        lanes: tuple[LivePlan, ...],
+        arrivals_per_s: float,
+        tick_ms: int,
     ) -> None:
-        """`run` names the batch; the same `rng` and clock give the same story."""
+        """`run` names the batch; the same `rng` and clock give the same story. `sink` is the gate's ledger."""
+        self._gate = gate
         self._sink = sink
         self._clock = clock
         self._rng = rng
         self._run = run
-        self._arrivals_per_tick = arrivals_per_tick
-        self._tasks: list[Task] = []
+        self._lanes = [_Lane(plan, rng) for plan in lanes]
+        self._arrivals_per_s = arrivals_per_s
+        self._tick_ms = tick_ms
+        self._began_ms = self._passed_ms = clock.now_ms()
         self._arrived = 0
+        self._next_arrival_s = self._pause_s()
         self.counts: dict[str, int] = {}
-        """Lines written, by event."""
+        """What happened, by the event's name."""
 
-    def open(self) -> None:
-        """Begin the run."""
-        self._sink.append(RunOpen(run=self._run, ts_ms=self._clock.now_ms(), deadline_ms=RUN_DEADLINE_MS))
+    def open(self, deadline_ms: int) -> None:
+        """Begin the run, which is to be done `deadline_ms` from now."""
+        self._sink.append(RunOpen(run=self._run, ts_ms=self._clock.now_ms(), deadline_ms=deadline_ms))
 
     def close(self) -> None:
         """Hand over: nothing more comes."""
         self._sink.append(RunClose(run=self._run, ts_ms=self._clock.now_ms()))
 
     def tick(self) -> None:
-        """Let tasks arrive, start, work, lose their slots and finish."""
-        if self._rng.random() < self._arrivals_per_tick:
+        """Let the time since the last tick pass: tasks arrive, hosts are taken back, tasks work and start."""
+        now_ms = self._clock.now_ms()
+        elapsed_s, step_s = (now_ms - self._began_ms) / 1000, (now_ms - self._passed_ms) / 1000
+        self._passed_ms = now_ms
+        while self._next_arrival_s <= elapsed_s:
+            self._next_arrival_s += self._pause_s()
             self._arrive()
-        for task in list(self._tasks):
-            if task.running:
-                self._work(task)
-            elif sum(other.running for other in self._tasks if other.lane is task.lane) < task.lane.slots:
-                self._start(task)
+        for lane in self._lanes:
+            lost_hosts = lane.hosts.pass_time(elapsed_s, step_s)
+            for work in list(lane.running):
+                if work.host in lost_hosts:
+                    self._preempt(lane, work)
+                else:
+                    self._work(lane, work)
+            self._start_waiting(lane)
+
+    def _pause_s(self) -> float:
+        """Until the next arrival of a Poisson process."""
+        return self._rng.expovariate(self._arrivals_per_s) if self._arrivals_per_s > 0 else float("inf")
 
     def _arrive(self) -> None:
         self._arrived += 1
         rng = self._rng
-        lane = rng.choices(LANES, [lane.share for lane in LANES])[0]
-        task = Task(
+        lane = rng.choices(self._lanes, [lane.plan.share for lane in self._lanes])[0]
+        work = Work(
             task_id=f"{self._run}-{self._arrived:05d}",
-            lane=lane,
             enqueued_ms=self._clock.now_ms(),
-            deadline_ms=rng.choice(DEADLINES_MS),
-            task_budget=rng.choice((1_000, 4_000, 10_000)),
-            prompt_tokens=rng.choice((100, 400, 800)),
-            target_tokens=rng.choice((200, 400, 800)),
+            prompt_tokens=rng.choice(PROMPT_TOKENS),
+            target_tokens=rng.choice(TARGET_TOKENS),
         )
-        self._tasks.append(task)
-        self._write(
-            "enqueue",
-            Enqueue(
-                **self._named(task),
-                enqueued_ms=task.enqueued_ms,
-                deadline_ms=task.deadline_ms,
-                task_budget=task.task_budget,
-                prompt_tokens=task.prompt_tokens,
-                target_tokens=task.target_tokens,
-            ),
+        request = TaskRequest(
+            lane=lane.plan.name,
+            prompt_tokens=work.prompt_tokens,
+            target_tokens=work.target_tokens,
+            deadline_ms=rng.choice(DEADLINES_TICKS) * self._tick_ms,
+            task_budget=rng.choice(BUDGETS_TOKENS),
         )
+        if self._gate.enqueue(self._key(work), request).outcome == "queued":
+            self._count("enqueue")
+            lane.queue.append(work)
 
-    def _start(self, task: Task) -> None:
-        now_ms = self._clock.now_ms()
-        evidence = TaskEvidence(
-            queue_age_ms=now_ms - task.enqueued_ms,
-            deadline_ms=task.deadline_ms,
-            restart_tokens=task.restart_tokens,
-            preempts=task.preempts,
-            task_budget=task.task_budget,
-        )
-        verdict = admission_verdict(evidence, Thresholds())
-        slack_ms = task.deadline_ms - evidence.queue_age_ms
-        if verdict.reason is None:
-            task.running = True
-            task.attempt += 1
-            task.started_ms = now_ms
-            task.host = f"{task.lane.name}-{self._rng.randrange(HOSTS_PER_LANE)}"
-            task.output_tokens = task.checkpoint_tokens
-            self._write(
-                "admit",
-                Admit(
-                    **self._named(task),
-                    queue_age_ms=evidence.queue_age_ms,
-                    deadline_slack_ms=slack_ms,
-                    preempts=task.preempts,
-                ),
-            )
+    def _start_waiting(self, lane: _Lane) -> None:
+        while lane.queue and (host := lane.free_host()) is not None:
+            work = lane.queue.popleft()
+            answer = self._gate.admit(self._key(work), TaskRequest(lane=lane.plan.name, host=host))
+            if answer.outcome != "admitted":
+                self._count("drain" if answer.drained else "reject")
+                continue
+            self._count("admit")
+            work.host, work.started_ms = host, self._clock.now_ms()
+            work.attempt += 1
+            work.output_tokens = work.checkpoint_tokens = answer.checkpoint_tokens
+            lane.running.append(work)
+
+    def _work(self, lane: _Lane, work: Work) -> None:
+        work.output_tokens = min(work.target_tokens, work.output_tokens + TOKENS_PER_TICK)
+        if not self._report(work):
+            lane.running.remove(work)  # somebody declared it lost or failed it: this worker has no slot any more
             return
-        self._tasks.remove(task)
-        reject = Reject(
-            **self._named(task),
-            reason=verdict.reason,
-            queue_age_ms=evidence.queue_age_ms,
-            deadline_slack_ms=slack_ms,
-            preempts=task.preempts,
-            restart_tokens=task.restart_tokens,
-            task_budget=task.task_budget,
-        )
-        if task.attempt == 0:
-            self._write("reject", reject)
+        if work.output_tokens >= work.target_tokens:
+            lane.running.remove(work)
+            if self._gate.complete(self._key(work), output_tokens=work.output_tokens).outcome == "recorded":
+                self._count("complete")
+                self._sink.append(self._attempt(lane, work, "ok"))
+
+    def _report(self, work: Work) -> bool:
+        """Checkpoint or heartbeat where one is due; False: the gate says that the slot is lost."""
+        key, within_ms = self._key(work), NEXT_WITHIN_TICKS * self._tick_ms
+        since_checkpoint = work.output_tokens - work.checkpoint_tokens
+        if since_checkpoint >= CHECKPOINT_TOKENS:
+            answer = self._gate.checkpoint(key, checkpoint_tokens=work.output_tokens, next_within_ms=within_ms)
+            event = "checkpoint"
+            work.checkpoint_tokens = work.output_tokens
+        elif since_checkpoint == HEARTBEAT_TOKENS:
+            answer = self._gate.heartbeat(key, output_tokens=work.output_tokens, next_within_ms=within_ms)
+            event = "heartbeat"
         else:
-            self._write("reject", reject, Drain(**self._named(task), action="fail_task_not_replay"))
+            return True
+        if answer.outcome == "refused":
+            return False
+        self._count(event)
+        return True
 
-    def _work(self, task: Task) -> None:
-        if self._rng.random() < task.lane.preempt_chance:
-            self._preempt(task)
-            return
-        task.output_tokens = min(task.target_tokens, task.output_tokens + TOKENS_PER_TICK)
-        if task.output_tokens - task.checkpoint_tokens >= CHECKPOINT_TOKENS:
-            task.checkpoint_tokens = task.output_tokens
-            self._write(
-                "checkpoint",
-                Checkpoint(
-                    **self._named(task), checkpoint_tokens=task.checkpoint_tokens, next_within_ms=NEXT_WITHIN_MS
-                ),
-            )
-        elif task.output_tokens - task.checkpoint_tokens == HEARTBEAT_TOKENS:
-            self._write(
-                "heartbeat",
-                Heartbeat(**self._named(task), output_tokens=task.output_tokens, next_within_ms=NEXT_WITHIN_MS),
-            )
-        if task.output_tokens >= task.target_tokens:
-            self._tasks.remove(task)
-            self._write(
-                "complete",
-                Complete(**self._named(task), output_tokens=task.output_tokens, restart_tokens=task.restart_tokens),
-                self._attempt(task, "ok"),
-            )
+    def _preempt(self, lane: _Lane, work: Work) -> None:
+        lane.running.remove(work)
+        if self._gate.preempt(self._key(work), output_tokens=work.output_tokens).outcome == "recorded":
+            self._count("preempt")
+            self._sink.append(self._attempt(lane, work, "preempted"))
+            lane.queue.append(work)
 
-    def _preempt(self, task: Task) -> None:
-        wasted = max(task.prompt_tokens + task.output_tokens - task.checkpoint_tokens, 0)
-        task.restart_tokens += wasted
-        task.preempts += 1
-        task.running = False
-        self._write(
-            "preempt",
-            Preempt(
-                **self._named(task),
-                wasted_tokens=wasted,
-                restart_tokens=task.restart_tokens,
-                preempts=task.preempts,
-                deadline_slack_ms=task.deadline_ms - (self._clock.now_ms() - task.enqueued_ms),
-            ),
-            self._attempt(task, "preempted"),
-        )
-
-    def _attempt(self, task: Task, outcome: str) -> Attempt:
+    def _attempt(self, lane: _Lane, work: Work, outcome: str) -> Attempt:
         now_ms = self._clock.now_ms()
         return Attempt(
-            job_id=task.task_id,
-            lane=task.lane.name,
-            attempt=task.attempt,
-            enqueue_s=task.enqueued_ms / 1000,
-            start_s=task.started_ms / 1000,
+            job_id=work.task_id,
+            lane=lane.plan.name,
+            attempt=work.attempt,
+            enqueue_s=work.enqueued_ms / 1000,
+            start_s=work.started_ms / 1000,
             end_s=now_ms / 1000,
             outcome=outcome,
-            tokens_in=task.prompt_tokens,
-            tokens_out=task.output_tokens,
+            tokens_in=work.prompt_tokens,
+            tokens_out=work.output_tokens,
             interventions=0,
             ts_ms=now_ms,
             run=self._run,
+            host=work.host,
         )
 
-    def _named(self, task: Task) -> dict[str, Any]:
-        return {
-            "task_id": task.task_id,
-            "lane": task.lane.name,
-            "run": self._run,
-            "host": task.host,
-            "ts_ms": self._clock.now_ms(),
-        }
+    def _key(self, work: Work) -> TaskKey:
+        return (self._run, work.task_id)
 
-    def _write(self, event: str, *records: Record) -> None:
-        self._sink.append(*records)
+    def _count(self, event: str) -> None:
         self.counts[event] = self.counts.get(event, 0) + 1

@@ -6,6 +6,7 @@ one write, and only then moves the task with the very lines it wrote. Where the 
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,13 +134,15 @@ class Gate:
                 ),
             )
 
-    def preempt(self, key: TaskKey, *, output_tokens: int | None = None) -> Answer:
+    def preempt(self, key: TaskKey, *, output_tokens: int | None = None, inferred: bool | None = None) -> Answer:
         """The slot was lost; waste and totals follow from what the gate knows.
 
         `output_tokens`: how far the worker had got, if that is known better than from its last sign of life.
+        `inferred`: True when nobody saw it happen.
         """
         return self._change_running(
-            key, lambda life, now_ms: self._lines.preempt(life, now_ms, output_tokens=output_tokens)
+            key,
+            lambda life, now_ms: self._lines.preempt(life, now_ms, output_tokens=output_tokens, inferred=inferred),
         )
 
     def complete(self, key: TaskKey, *, output_tokens: int | None = None) -> Answer:
@@ -157,16 +160,21 @@ class Gate:
             self._journal.write(self._lines.drain(life, action, now_ms))
             return answer_about(life, now_ms, "recorded")
 
-    def reap(self) -> list[TaskKey]:
+    def reap(self, *, lane: str | None = None, run: str | None = None) -> list[TaskKey]:
         """Declare running tasks lost that were silent for longer than they promised; their names.
 
-        Each gets its `preempt`, marked `inferred`, and can be admitted again.
+        Each gets its `preempt`, marked `inferred`, and can be admitted again. `lane`, `run`: only those.
         """
         with self._alone:
             self._journal.catch_up()
             now_ms, patience_ms = self._clock.now_ms(), self._settings.silent_after_ms
             silent = [
-                life for life in self._journal.book.live() if self._owns(life) and life.silent(now_ms, patience_ms)
+                life
+                for life in self._journal.book.live()
+                if self._owns(life)
+                and life.silent(now_ms, patience_ms)
+                and lane in (None, life.lane)
+                and run in (None, life.run)
             ]
             for life in silent:
                 self._journal.write(self._lines.preempt(life, now_ms, inferred=True))
@@ -191,6 +199,28 @@ class Gate:
         with self._alone:
             self._journal.catch_up()
             return sum(life.lane == lane and life.state == "running" for life in self._journal.book.live())
+
+    def in_flight_by_lane(self) -> dict[str, int]:
+        """How many tasks are running, for every lane that has any."""
+        with self._alone:
+            self._journal.catch_up()
+            return dict(Counter(life.lane for life in self._journal.book.live() if life.state == "running"))
+
+    def silent(self) -> list[tuple[TaskKey, str]]:
+        """Running tasks of this gate that `reap` would declare lost, each with its lane."""
+        with self._alone:
+            self._journal.catch_up()
+            now_ms, patience_ms = self._clock.now_ms(), self._settings.silent_after_ms
+            return [
+                (life.key, life.lane)
+                for life in self._journal.book.live()
+                if self._owns(life) and life.silent(now_ms, patience_ms)
+            ]
+
+    def catch_up(self) -> None:
+        """Read what others wrote about its tasks. Raises `UnreadableInput`."""
+        with self._alone:
+            self._journal.catch_up()
 
     def write_snapshot(self) -> None:
         """Put down what is known, so that a restart reads only newer lines. Raises OSError."""

@@ -1,5 +1,7 @@
 """What an operator sets of a gate."""
 
+from collections.abc import Container
+
 from msgspec import Struct, field
 
 from preempt_exporter.decide.admission import AdmissionMode
@@ -21,5 +23,5 @@ class GateSettings(Struct, frozen=True, kw_only=True):
     """Measured prefill rate by lane."""
     owner: str = "gate"
     """First word of the ids of its lines, and so the owner of the tasks it enqueues; holds no `-`."""
-    adopts: frozenset[str] = frozenset({"gate"})
+    adopts: Container[str] = frozenset({"gate"})
     """Whose tasks it decides about."""

@@ -77,6 +77,8 @@ class TaskLines:
 
         `begins`: nothing was said of the task before, so its enqueue and limits come first.
         """
+        # Lines are made in the order in which they stand: their numbers say so to whoever reads them back.
+        first = (self.enqueue(life, now_ms),) if begins else ()
         reject = Reject(
             **self._head(life, now_ms),
             reason=reason,
@@ -86,7 +88,6 @@ class TaskLines:
             restart_tokens=life.restart_tokens,
             task_budget=life.task_budget,
         )
-        first = (self.enqueue(life, now_ms),) if begins else ()
         last = (self.drain(life, FAIL_NOT_REPLAY, now_ms),) if life.admitted else ()
         return (*first, reject, *last)
 

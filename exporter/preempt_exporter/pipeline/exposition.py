@@ -48,6 +48,11 @@ class WatchedExposition:
         closing = "# EOF\n" if openmetrics else ""
         return (text + self._platform.text(openmetrics=openmetrics) + closing).encode()
 
+    def textfile(self) -> bytes:
+        """The text format without `process_*` and `python_*`, which node_exporter has for itself."""
+        with self._reader.lock:
+            return self._scrape.text(self._reader.reading(), self._clock.now_ms(), openmetrics=False).encode()
+
     def ready(self) -> bool:
         """Whether the exporter has caught up."""
         return self._reader.is_ready()

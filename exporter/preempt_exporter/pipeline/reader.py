@@ -26,6 +26,8 @@ READ_BYTES = 1 << 23
 IDLE_WAIT_S = 1.0
 FILES_TOLD = 50
 EXPIRE_EVERY_S = 10.0
+LOOK_EVERY_S = 2.0
+"""How often an idle reader counts its files anew, which costs a look at each of them."""
 STALLED_S = 5.0
 """A reader that has not looked for so long is behind, whatever the file sizes were then."""
 
@@ -58,6 +60,8 @@ class Reader:
         self._reading = self._look_at_reading()
         self._looked_s = clock.monotonic_s()
         self._files: list[FileState] = []
+        self._written: tuple[TailCounts, int, bool] | None = None
+        """What the last snapshot was made of."""
 
     def run(self, stop: threading.Event) -> None:
         """Read and fold until `stop` is set (and `wake` called), then put the state on disk once more."""
@@ -79,18 +83,24 @@ class Reader:
         """Look at the files once and fold what is there."""
         self._tail.scan(self._watch.take_changed())
         self._watch.cover(self._tail.folders())
+        anything_new = False
         for chunk in self._tail.read(READ_BYTES):
             self._fold(chunk)
+            anything_new = True
         for notice in self._tail.take_notices() + self._watch.take_notices():
+            anything_new = True
             log.log(LEVELS[notice.level], "%s: %s", notice.path, notice.message)
         if not self._ready and self._tail.caught_up():
             self._ready = True
+            anything_new = True
             log.info("caught up: %d lines read", self.watched.figures.counts.lines)
         self._do_what_is_due()
-        with self.lock:
-            self._reading = self._look_at_reading()
-            self._files = self._tail.files(FILES_TOLD)
-            self._looked_s = self._clock.monotonic_s()
+        if anything_new or self._reading.lag_bytes or self._clock.monotonic_s() - self._looked_s >= LOOK_EVERY_S:
+            with self.lock:
+                before, self._reading = self._reading, self._look_at_reading()
+                if replace(self._reading, lag_s=0.0) != replace(before, lag_s=0.0):
+                    self._files = self._tail.files(FILES_TOLD)
+                self._looked_s = self._clock.monotonic_s()
 
     def is_ready(self) -> bool:
         """Whether every readable file has been read to the size it had at the start."""
@@ -145,7 +155,15 @@ class Reader:
             with self.lock:
                 self.watched.expire(self._clock.now_ms())
         if self._snapshots is not None and self._snapshots.is_due(now_s):
+            self._keep_snapshot(self._snapshots)
+
+    def _keep_snapshot(self, snapshots: SnapshotKeeper) -> None:
+        """Write the state, unless nothing was read and nothing settled since: thousands of idle files cost nothing."""
+        written = (self._counts_before.plus(self._tail.stats), *self._tail.state_version())
+        settling = written[-1]
+        if settling or written != self._written or not snapshots.confirm():
             self._write_snapshot()
+        self._written = written
 
     def _write_snapshot(self) -> None:
         if self._snapshots is not None:

@@ -19,10 +19,11 @@ from preempt_exporter.clock import Clock
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.tail.positions import Positions, TailStats
+from preempt_exporter.tail.source import STATE_MAGIC
 
 log = logging.getLogger("preempt_exporter")
 
-MAGIC = b"preempt-exporter state 1 "
+MAGIC = STATE_MAGIC + b"1 "
 WRITE_EVERY_S = 5.0
 
 
@@ -111,6 +112,19 @@ class SnapshotKeeper:
             log.info("%s: state written again", self.path)
         self._failing = False
         self.written_ms = moment_ms
+
+    def confirm(self) -> bool:
+        """What is on disk is still the state: note the moment. False where it is not there, or was not written."""
+        self._written_s = self._clock.monotonic_s()
+        if self._failing or self.written_ms is None:
+            return False
+        moment_ms = self._clock.now_ms()
+        try:
+            os.utime(self.path, (moment_ms / 1000, moment_ms / 1000))
+        except OSError:
+            return False
+        self.written_ms = moment_ms
+        return True
 
     def close(self) -> None:
         """Let go of the lock."""

@@ -4,8 +4,12 @@ from collections.abc import Sequence
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
+from preempt_exporter.printable import printable
 from preempt_exporter.report.row import ReportRow
+
+WRITTEN_OUT_BELOW = 1e12
 
 
 def columns_of(rows: Sequence[ReportRow]) -> tuple[str, ...]:
@@ -20,11 +24,11 @@ def cells_of(row: ReportRow, *, with_money: bool) -> tuple[str, ...]:
     cells = (
         figures.lane,
         str(figures.completed),
-        f"{figures.rework_multiplier:.2f}",
-        f"{figures.s_per_completed_job:.0f}",
-        f"{figures.p95_wait_s:.0f} s",
+        _number(figures.rework_multiplier, 2),
+        _number(figures.s_per_completed_job, 0),
+        f"{_number(figures.p95_wait_s, 0)} s",
         _or_unknown(figures.tokens_per_completed_job, 0),
-        f"{figures.required_slack_s:.0f} s",
+        f"{_number(figures.required_slack_s, 0)} s",
         row.verdict,
     )
     if not with_money:
@@ -40,9 +44,15 @@ def table_of(rows: Sequence[ReportRow]) -> Table:
         table.add_column(head, justify="left" if head in ("lane", "verdict") else "right", no_wrap=True)
     with_money = "money/job" in heads
     for row in rows:
-        table.add_row(*cells_of(row, with_money=with_money), style="red" if row.verdict == "TOO TIGHT" else "")
+        cells = (Text(printable(cell)) for cell in cells_of(row, with_money=with_money))
+        table.add_row(*cells, style="red" if row.verdict == "TOO TIGHT" else "")
     return table
 
 
+def _number(value: float, decimals: int) -> str:
+    """Digits as long as a reader can count them, then the order of magnitude."""
+    return f"{value:.{decimals}f}" if abs(value) < WRITTEN_OUT_BELOW else f"{value:.3e}"
+
+
 def _or_unknown(value: float | None, decimals: int) -> str:
-    return "?" if value is None else f"{value:.{decimals}f}"
+    return "?" if value is None else _number(value, decimals)

@@ -19,7 +19,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     job_id: JobName | int
     run: JobName | int | None = None
     idempotent: bool | None = None
-    """None: idempotent where every lane gives its jobs an idempotency key."""
+    """None: idempotent where a lane gives its jobs an idempotency key, which then goes along to the others."""
     checkpointed: bool = False
     """Whether it has, or will write, checkpoints that a restart resumes from."""
     deadline_ms: Count | None = None
@@ -43,7 +43,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         return None if self.run is None else str(self.run)
 
     def as_routed_job(self, *, lanes_give_keys: bool, now_ms: int) -> RoutedJob:
-        """The job as the table sees it. `lanes_give_keys`: every lane has an `idempotency_key`."""
+        """The job as the table sees it. `lanes_give_keys`: some lane has an `idempotency_key`."""
         age_ms = self.queue_age_ms
         if age_ms is None:
             age_ms = 0 if self.enqueued_ms is None else max(0, now_ms - self.enqueued_ms)

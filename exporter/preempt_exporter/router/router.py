@@ -67,6 +67,6 @@ class Router:
             )
             for lane in self.config.lanes
         ]
-        keys = all(lane.idempotency_key is not None for lane in self.config.lanes)
+        keys = any(lane.idempotency_key is not None for lane in self.config.lanes)
         routed = job.as_routed_job(lanes_give_keys=keys, now_ms=now_ms)
         return route_job(routed, lanes, self.history_of(job), self.config.policy)

@@ -50,7 +50,7 @@ class LaneConfig(Struct, frozen=True, kw_only=True):
     """Dispatches of one job in this lane; None: no limit."""
     checkpoint_required: bool = False
     idempotency_key: str | None = None
-    """With `{{ job_id }}`, `{{ run }}`, `{{ lane }}` to be filled in; None: jobs must bring idempotency themselves."""
+    """With `{{ job_id }}`, `{{ run }}`, `{{ lane }}` to be filled in; None: as in the first lane that has one."""
     budget_tokens: int | None = None
     """Tokens that all attempts in the lane may use together; None: no limit."""
 
@@ -67,6 +67,15 @@ class RouterConfig(Struct, frozen=True, kw_only=True):
 
     lanes: tuple[LaneConfig, ...]
     policy: RoutingPolicy
+
+    def idempotency_key_for(self, job_id: str, run: str | None) -> str | None:
+        """The job's key by the first lane that gives one; None: jobs must bring idempotency themselves.
+
+        It goes along to lanes that give none. A job that published in one lane and lost its slot before it could say
+        so would otherwise publish again in the next.
+        """
+        keys = (lane.idempotency_key_for(job_id, run) for lane in self.lanes)
+        return next((key for key in keys if key is not None), None)
 
 
 def read_router_yml(
@@ -171,12 +180,12 @@ def _whole(section: Section, key: str, *, least: int) -> int | None:
 def with_free_lane_limits(lane: LaneConfig, environment: Mapping[str, str]) -> LaneConfig:
     """The lane under `FREE_LANE_MAX_ATTEMPTS` and `FREE_LANE_BUDGET_TOKENS`, or their defaults, if it is `free`.
 
-    Raises `UsageError` for a variable that is no number.
+    0 closes the lane to every job. Raises `UsageError` for a variable that is no number.
     """
     if lane.name != FREE_LANE:
         return lane
-    attempts = _whole_variable(environment, "FREE_LANE_MAX_ATTEMPTS", least=1)
-    tokens = _whole_variable(environment, "FREE_LANE_BUDGET_TOKENS", least=0)
+    attempts = _whole_variable(environment, "FREE_LANE_MAX_ATTEMPTS")
+    tokens = _whole_variable(environment, "FREE_LANE_BUDGET_TOKENS")
     if attempts is None:
         attempts = FREE_LANE_MAX_ATTEMPTS if lane.max_attempts is None else lane.max_attempts
     if tokens is None:
@@ -184,10 +193,10 @@ def with_free_lane_limits(lane: LaneConfig, environment: Mapping[str, str]) -> L
     return replace(lane, max_attempts=attempts, budget_tokens=tokens)
 
 
-def _whole_variable(environment: Mapping[str, str], name: str, *, least: int) -> int | None:
+def _whole_variable(environment: Mapping[str, str], name: str) -> int | None:
     text = environment.get(name, "").strip()
     if not text:
         return None
-    if not (text.isascii() and text.isdigit()) or int(text) < least:
-        raise UsageError(f"{name} must be a whole number of {least} or more, not {text!r}")
+    if not (text.isascii() and text.isdigit()) or len(text) > 100 or int(text) > MAX_EXACT_INTEGER:
+        raise UsageError(f"{name} must be a whole number of 0 or more, at most 2^53, not {text!r}")
     return int(text)

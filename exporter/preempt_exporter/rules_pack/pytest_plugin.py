@@ -1,11 +1,15 @@
 """Collects promtool test files: one pytest item per test case, named like the case.
 
-The ini option `promtool_tests` lists globs below pytest's root folder (default `tests/rules/*.yml`); files elsewhere
-are left alone. A file's cases run in one promtool process; only when that fails is each case run by itself, to say
-which. Without promtool the items fail: what was not tested is not taken for tested.
+The ini option `promtool_tests` lists globs below pytest's root folder; every file they name is held to be a test file.
+Unset, the glob is `tests/rules/*.yml`, and files there that do not look like promtool's are left alone: the plugin is
+active wherever the package is installed, in projects with other rules too.
+
+A file's cases run in one promtool process; only when that fails is each case run by itself, to say which. Without
+promtool the items fail: what was not tested is not taken for tested.
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -17,15 +21,13 @@ import pytest
 if TYPE_CHECKING:
     from preempt_exporter.promtool import Case, Report, TestFile
 
+DEFAULT_GLOB = "tests/rules/*.yml"
+_LOOKS_LIKE_PROMTOOLS = re.compile(r"^(rule_files|evaluation_interval)\s*:", re.MULTILINE)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare `promtool_tests`."""
-    parser.addini(
-        "promtool_tests",
-        "globs of promtool test files, below the root folder",
-        type="args",
-        default=["tests/rules/*.yml"],
-    )
+    parser.addini("promtool_tests", f"globs of promtool test files, below the root ({DEFAULT_GLOB})", type="args")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -34,7 +36,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         relative = file_path.relative_to(parent.config.rootpath).as_posix()
     except ValueError:
         return None
-    if any(fnmatch(relative, pattern) for pattern in parent.config.getini("promtool_tests")):
+    named = parent.config.getini("promtool_tests")
+    if not any(fnmatch(relative, pattern) for pattern in named or [DEFAULT_GLOB]):
+        return None
+    if named or _LOOKS_LIKE_PROMTOOLS.search(file_path.read_text(encoding="utf-8", errors="replace")):
         collector: pytest.Collector = PromtoolFile.from_parent(parent, path=file_path)
         return collector
     return None

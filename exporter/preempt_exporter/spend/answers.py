@@ -75,7 +75,7 @@ def lose(run: RunRow, row: EpochRow, state: EpochState, reason: str, now_ms: int
         run,
         reserved_tokens=run.reserved_tokens - row.tokens,
         burned_tokens=min(run.burned_tokens + (burned or 0), MAX_EXACT_INTEGER),
-        charged_burned_tokens=run.charged_burned_tokens + chargeable_burn_tokens(row),
+        charged_burned_tokens=min(run.charged_burned_tokens + chargeable_burn_tokens(row), MAX_EXACT_INTEGER),
     )
     line = Release(
         run=row.run,

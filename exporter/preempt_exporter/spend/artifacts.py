@@ -6,8 +6,9 @@ Files are named by run, shard and epoch, so that two epochs of a shard never wri
 
 import hashlib
 import os
-import tempfile
-from collections.abc import Iterable
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -77,12 +78,9 @@ class ArtifactFolder:
     def _put(self, path: Path, content: bytes) -> StoredFile:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".writing-") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            with _written(path.parent, content) as written:
                 # A link is made whole or not at all, and never over what is there.
-                os.link(file.name, path)
+                os.link(written, path)
             _sync_folder(path.parent)
         except FileExistsError:
             return StoredFile(_digest_of(path) or "", created=False)
@@ -91,6 +89,23 @@ class ArtifactFolder:
                 f"artifact folder {self._root}: {error.strerror}; nothing may be committed"
             ) from error
         return StoredFile(_digest(content), created=True)
+
+
+@contextmanager
+def _written(folder: Path, content: bytes) -> Iterator[Path]:
+    """A file of the folder with this content, on disk, under a name of its own until the block ends.
+
+    The umask says who may read it, unlike with `tempfile`: a store or a reducer under another account has to.
+    """
+    path = folder / f".writing-{secrets.token_hex(8)}"
+    with path.open("xb") as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            yield path
+        finally:
+            path.unlink()
 
 
 def _file_name(kind: str, name: str) -> str:

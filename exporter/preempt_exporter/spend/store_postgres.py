@@ -169,9 +169,15 @@ class PostgresSpendStore(SqlSpendStore):
 
 
 def _patient(url: str) -> str:
-    """The connection string with a bound on how long to wait for a host that does not answer."""
+    """The connection string with a bound on how long to wait for a host that does not answer, and texts in UTF-8.
+
+    The driver otherwise follows the database's encoding or `PGCLIENTENCODING`: of SQL_ASCII, which a cluster made
+    without a locale has, it returns bytes, and of LATIN1 it knows few of the names that a ledger may hold.
+    """
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
-        raise UsageError(f"store: {error}") from None
-    return make_conninfo("", **{"connect_timeout": CONNECT_TIMEOUT_S, **given})
+        # libpq quotes what it cannot read at the end of its message: the whole URL, or a password in it.
+        said, _, _ = str(error).partition(': "')
+        raise UsageError(f"store: {said.strip()}; give postgresql://user@host/database") from None
+    return make_conninfo("", **{"connect_timeout": CONNECT_TIMEOUT_S, **given, "client_encoding": "UTF8"})

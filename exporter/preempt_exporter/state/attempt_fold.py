@@ -11,14 +11,11 @@ MAX_JOBS_PER_RUN = 1_000_000
 
 
 def fold_attempt(figures: Figures, memory: LedgerMemory, attempt: Attempt, now_ms: int) -> None:
-    """Count one attempt line unless it repeats one of its ledger's last ones.
+    """Count one attempt line that repeats none of its ledger's last ones.
 
     Durations below 0 (a clock that was set back) count as 0. A job counts as completed once among the ledger's
     remembered attempts, however often it succeeded.
     """
-    if memory.repeats_attempt(attempt):
-        figures.counts.duplicates += 1
-        return
     if memory.knows_name_of(attempt):
         figures.counts.conflicting += 1
     lane = figures.lane(attempt.lane)

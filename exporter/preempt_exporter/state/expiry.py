@@ -8,6 +8,8 @@ from preempt_exporter.state.life import Life
 from preempt_exporter.state.run import Run
 
 MAX_RUNS_KEPT = 10_000
+ENDS_SLACK = 10_000
+"""How many ends of lives that are gone may be remembered beside those of lives that are kept."""
 SLACK_OF_ABANDONED_MS = float("inf")
 SLACK_WITHOUT_DEADLINE_MS = 2.0**60
 
@@ -33,6 +35,19 @@ def make_room(figures: Figures, tasks: TaskSettings, now_ms: int) -> None:
         everyone = ((run, life) for run in figures.runs.values() for life in run.lives.values())
         for run, life in heapq.nlargest(excess, everyone, key=lambda pair: _spare_ms(pair[1], tasks, now_ms)):
             _forget(figures, run, life, still_seen=True)
+
+
+def forget_stale_ends(figures: Figures) -> None:
+    """Keep of `figures.ends` those of lives that are kept: ids come back, and every new life leaves one more."""
+    if len(figures.ends) <= 2 * figures.lives_kept + ENDS_SLACK:
+        return
+    lives = {name: run.lives for name, run in figures.runs.items()}
+    kept = dict.fromkeys(
+        (run_name, task_id, ended_ms)
+        for run_name, task_id, ended_ms in figures.ends
+        if (life := lives.get(run_name, {}).get(task_id)) is not None and life.ended_ms == ended_ms
+    )
+    figures.ends[:] = kept
 
 
 def expire(figures: Figures, lanes: LaneSettings, now_ms: int) -> None:

@@ -121,6 +121,10 @@ class Run(Struct, kw_only=True):
         if lease is not None:
             self.reserved_tokens -= lease.tokens
 
+    def leases_open(self, now_ms: int) -> int:
+        """Leases that are live: not expired, neither committed nor released."""
+        return len(self.leases) - self.leases_overdue(now_ms)
+
     def leases_overdue(self, now_ms: int) -> int:
         """Leases that expired and were neither committed nor released."""
         return sum(lease.expires_ms <= now_ms for lease in self.leases.values())

@@ -37,7 +37,7 @@ def run_rows(figures: Figures, survey: Survey) -> list[RunRow]:
             spend_reserved_tokens=run.reserved_tokens,
             spend_committed_tokens=run.counters.committed_tokens,
             spend_burned_tokens=run.counters.burned_tokens,
-            leases_open=len(run.leases),
+            leases_open=run.leases_open(now_ms),
             leases_overdue=run.leases_overdue(now_ms),
             shards_accepted=run.counters.shards_accepted,
             compensations=run.counters.compensations,

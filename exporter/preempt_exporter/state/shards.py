@@ -8,7 +8,7 @@ from msgspec import Struct, field
 MAX_SHARDS_PER_RUN = 1_000_000
 """How many names a run remembers; beyond that a shard counts each time it is committed."""
 
-_PART = re.compile(r"(.+)/(\d{1,15})-(\d{1,15})", re.DOTALL)
+_PART = re.compile(r"(.+)/([0-9]{1,256})-([0-9]{1,256})", re.DOTALL)
 
 
 def part_of(shard: str) -> tuple[str, int, int] | None:

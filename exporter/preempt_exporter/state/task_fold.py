@@ -50,7 +50,7 @@ class TaskFold:
             task_id=event.task_id,
             run=run.name,
             lane=event.lane or lane_name,
-            state=RUNNING,
+            state=QUEUED if type(event) is Enqueue else RUNNING,
             ledger=ledger,
             last_ms=moment_ms,
             enqueued_ms=moment_ms,
@@ -72,8 +72,9 @@ class TaskFold:
         )
 
     def revive(self, life: Life, run: Run) -> None:
-        """Undo a rejection: the life goes on."""
+        """Undo a rejection: the life goes on, as queued until a line says otherwise."""
         run.ended[life.state] -= 1
+        life.state = QUEUED
         life.ended_ms = None
 
     def fill_late(self, life: Life, event: TaskEvent, moment_ms: int) -> None:
@@ -115,9 +116,8 @@ class TaskFold:
             life.next_within_ms = event.next_within_ms
 
     def _enqueue(self, life: Life, event: Enqueue, moment_ms: int, lane: Lane, run: Run) -> None:
-        life.state = QUEUED
+        # No arrow leads back to queued: a life that is running or preempted only learns from a second enqueue.
         life.refused = False
-        life.next_within_ms = life.step_ms = None
         self._learn(life, event, moment_ms)
 
     def _admit(self, life: Life, event: Admit, moment_ms: int, lane: Lane, run: Run) -> None:

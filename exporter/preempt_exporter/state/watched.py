@@ -9,7 +9,7 @@ from typing import Any
 from preempt_exporter.ledger.records import Attempt, Heartbeat, Record, SwitchEvent, TaskEvent
 from preempt_exporter.settings import LaneSettings, TaskSettings
 from preempt_exporter.state.attempt_fold import fold_attempt
-from preempt_exporter.state.expiry import MAX_RUNS_KEPT, expire, make_room
+from preempt_exporter.state.expiry import MAX_RUNS_KEPT, expire, forget_stale_ends, make_room
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.life import RUNNING, Life
 from preempt_exporter.state.repeats import LedgerMemory
@@ -29,6 +29,7 @@ class Watched:
         self.lanes = lanes
         self.figures.make_labels_known(lanes.names)
         self._task_fold = TaskFold(self.figures, tasks.defaults)
+        self._apply_defaults()
         self._ledger_indexes = {memory.name: index for index, memory in enumerate(self.figures.ledgers)}
 
     def fold(self, records: Sequence[Record], ledger: str, now_ms: int) -> None:
@@ -46,6 +47,7 @@ class Watched:
         self._fold_in_order(fresh, index, memory, now_ms)
         if figures.lives_kept > self.tasks.limit:
             make_room(figures, self.tasks, now_ms)
+        forget_stale_ends(figures)
         if len(figures.runs) > MAX_RUNS_KEPT:
             self.expire(now_ms)
 
@@ -106,6 +108,15 @@ class Watched:
         """Forget what has left by `now_ms`; called at a slow, regular pace."""
         expire(self.figures, self.lanes, now_ms)
 
+    def _apply_defaults(self) -> None:
+        """Lives of a snapshot take today's defaults for what none of their lines gave."""
+        for run in self.figures.runs.values():
+            for life in run.lives.values():
+                if not (life.deadline_given or life.deadline_derived):
+                    life.deadline_ms = self.tasks.defaults.deadline_ms
+                if not life.budget_given:
+                    life.task_budget = self.tasks.defaults.task_budget
+
     def _unusual(self, event: TaskEvent, life: Life, moment_ms: int, index: int, run: Run) -> Life | None:
         """The life that `event` still moves when it comes late or after an end; None: it changes counters only."""
         fold = self._task_fold
@@ -125,6 +136,9 @@ class Watched:
 
     def _fold_other(self, record: Record, memory: LedgerMemory, now_ms: int) -> None:
         figures = self.figures
+        if isinstance(record, Attempt) and memory.repeats_attempt(record):
+            figures.counts.duplicates += 1
+            return
         stamp_ms = record.ts_ms
         if stamp_ms is not None and stamp_ms > now_ms:
             figures.skew.record(stamp_ms - now_ms, now_ms)

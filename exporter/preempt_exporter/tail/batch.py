@@ -4,26 +4,46 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
+from msgspec import Struct
+
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.errors import UnreadableInput
 from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.tail.folders import Folders, Form, rotated_form
 from preempt_exporter.tail.identity import Relation, Trail, compare
-from preempt_exporter.tail.ledgers import LedgerFiles, files_of, find_ledgers, is_glob
+from preempt_exporter.tail.ledgers import LedgerFiles, files_of, find_ledgers, first_wildcard, is_glob
 from preempt_exporter.tail.lines import ContentChanged, last_piece, next_piece
-from preempt_exporter.tail.source import DamagedFile, PackedSource, PlainSource, is_packed, open_regular
+from preempt_exporter.tail.source import (
+    STATE_MAGIC,
+    DamagedFile,
+    PackedSource,
+    PlainSource,
+    is_our_state,
+    is_packed,
+    open_regular,
+)
 
 AnySource = PlainSource | PackedSource
 
 
-def read_batch(patterns: Sequence[str]) -> Iterator[Chunk]:
+class Consumed(Struct):
+    """How much was read, as the tail counts it."""
+
+    bytes: int = 0
+    """Those of dropped lines among them, those of a content that another form held already not."""
+
+
+def read_batch(
+    patterns: Sequence[str], *, pending_too: bool = True, consumed: Consumed | None = None
+) -> Iterator[Chunk]:
     """Every line of every ledger that files, folders and globs mean, each once, in bounded memory.
 
     A path stands for its whole ledger: its rotated forms, plain and compressed, come before it, oldest first. A
     rotated form that is named without its live path stands for itself; several of one ledger are that ledger as far
     as it was named. Content that another file of the same ledger holds already (a copy made by copy-and-truncate, a
     compressed form kept beside the plain one) comes once. One file under two names is read once. A last line without
-    newline comes as it is.
+    newline comes as it is; without `pending_too` one under a live name does not, since its end may still be written.
+    `consumed` counts while the chunks are taken.
 
     Raises `UnreadableInput` for a named path that is not there, for one that cannot be read, and for compressed data
     that is damaged, unless the next form holds it all. A folder or glob that means no ledger gives nothing.
@@ -31,19 +51,25 @@ def read_batch(patterns: Sequence[str]) -> Iterator[Chunk]:
     folders = Folders(SystemClock())
     seen: set[tuple[int, int]] = set()
     for ledger in batch_ledgers(patterns, folders):
-        yield from _read_ledger(ledger, seen)
+        yield from _read_ledger(ledger, seen, Consumed() if consumed is None else consumed, pending_too=pending_too)
 
 
 def batch_ledgers(patterns: Sequence[str], folders: Folders) -> Iterator[LedgerFiles]:
     """The ledgers to be read, by live path; each is listed when its turn comes. `UnreadableInput` as `read_batch`."""
     for pattern in patterns:
-        if not is_glob(os.path.abspath(pattern)) and not os.path.exists(pattern):
-            raise UnreadableInput(pattern, "no such file or folder; check the path")
+        if is_glob(os.path.abspath(pattern)):
+            continue
+        try:
+            os.stat(pattern)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise UnreadableInput(pattern, "no such file or folder; check the path") from error
+        except OSError as error:
+            raise UnreadableInput(pattern, error.strerror or str(error)) from error
     found = find_ledgers(patterns, folders)
     for pattern in patterns:
-        error = folders.get(os.path.abspath(pattern)).error if os.path.isdir(pattern) else None
-        if error is not None:
-            raise UnreadableInput(pattern, error)
+        why = _folder_error(os.path.abspath(pattern), folders)
+        if why is not None:
+            raise UnreadableInput(pattern, why)
     alone = _forms_named_alone(found)
     for live in sorted({*found, *alone}):
         if live in alone:
@@ -51,6 +77,18 @@ def batch_ledgers(patterns: Sequence[str], folders: Folders) -> Iterator[LedgerF
         elif not any(form.name == live for forms in alone.values() for form in forms):
             folders.refresh(os.path.dirname(live))
             yield files_of(live, folders)
+
+
+def _folder_error(path: str, folders: Folders) -> str | None:
+    """Why a folder that was named cannot be listed, or the one that a glob starts from; None for a file.
+
+    Folders that only a wildcard leads to are passed by, as a shell does.
+    """
+    if is_glob(path):
+        path = os.path.dirname(path[: first_wildcard(path)])
+    elif not os.path.isdir(path):
+        return None
+    return folders.get(path).error
 
 
 def _forms_named_alone(found: dict[str, LedgerFiles]) -> dict[str, list[Form]]:
@@ -63,7 +101,9 @@ def _forms_named_alone(found: dict[str, LedgerFiles]) -> dict[str, list[Form]]:
     return {live: forms for live, forms in alone.items() if len(forms) > 1}
 
 
-def _read_ledger(ledger: LedgerFiles, seen: set[tuple[int, int]]) -> Iterator[Chunk]:
+def _read_ledger(
+    ledger: LedgerFiles, seen: set[tuple[int, int]], consumed: Consumed, *, pending_too: bool
+) -> Iterator[Chunk]:
     with ExitStack() as opened:
         # All at once, so that a rotation while the first is read does not hide the others.
         sources: list[tuple[str, AnySource]] = []
@@ -81,7 +121,9 @@ def _read_ledger(ledger: LedgerFiles, seen: set[tuple[int, int]]) -> Iterator[Ch
                 if broken is not None and not (before[-1].trail.offset and reading.trail == before[-1].trail):
                     raise broken
                 broken = None
-                yield from reading.to_end()
+                begun = reading.trail.offset
+                yield from reading.to_end(last_too=pending_too or path != ledger.live)
+                consumed.bytes += reading.trail.offset - begun
             except DamagedFile as damage:
                 broken = UnreadableInput(path, str(damage))
             except OSError as error:
@@ -118,8 +160,8 @@ class _Reading:
         begin = self._source.read_at(0, len(trail.head))
         return begin == trail.head[: len(begin)]
 
-    def to_end(self) -> Iterator[Chunk]:
-        """Chunks up to and including a last line without newline."""
+    def to_end(self, *, last_too: bool) -> Iterator[Chunk]:
+        """Chunks up to a last line without newline, and with `last_too` that one as well."""
         if self._adds_nothing:
             return
         try:
@@ -127,7 +169,7 @@ class _Reading:
                 if piece.data:
                     yield Chunk(ledger=self._live, path=self._path, offset=piece.offset, data=piece.data)
                 self.trail, self.skipping = piece.trail, piece.skipping
-            last = last_piece(self._source, self.trail, skipping=self.skipping)
+            last = last_piece(self._source, self.trail, skipping=self.skipping) if last_too else None
         except ContentChanged as change:
             raise UnreadableInput(self._path, "was truncated or rewritten while it was read; run again") from change
         if last is not None:
@@ -137,7 +179,7 @@ class _Reading:
 
 
 def _open(path: str, seen: set[tuple[int, int]]) -> AnySource | None:
-    """The file; None for one that was read under another name, or that went away since its folder was listed."""
+    """The file; None for one that was read under another name, that went away, or that is an exporter's state."""
     try:
         descriptor = open_regular(path)
         found = os.fstat(descriptor)
@@ -146,9 +188,10 @@ def _open(path: str, seen: set[tuple[int, int]]) -> AnySource | None:
             os.close(descriptor)
             return None
         seen.add(key)
-        if is_packed(os.pread(descriptor, 4, 0)):
+        begin = os.pread(descriptor, len(STATE_MAGIC), 0)
+        if is_packed(begin) or is_our_state(begin):
             os.close(descriptor)
-            return PackedSource(path)
+            return PackedSource(path) if is_packed(begin) else None
     except FileNotFoundError:
         return None
     except OSError as error:

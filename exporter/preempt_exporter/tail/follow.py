@@ -4,6 +4,8 @@ import heapq
 import os
 from collections.abc import Collection, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from preempt_exporter.clock import Clock
 from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.tail.folders import Folders, ListFolder, list_entries
@@ -11,6 +13,7 @@ from preempt_exporter.tail.ledger_tail import Budget, LedgerTail
 from preempt_exporter.tail.ledgers import LedgerFiles, covers, find_ledgers
 from preempt_exporter.tail.positions import FileState, LedgerPositions, Notice, Positions, TailStats
 from preempt_exporter.tail.source import OpenFile, open_regular
+from preempt_exporter.tail.standing import Standing
 from preempt_exporter.tail.surroundings import Surroundings
 from preempt_exporter.tail.track import Track
 
@@ -19,7 +22,9 @@ QUIET_S = 5.0
 FULL_SCAN_S = 10.0
 """How often every folder is listed and every name looked up, whatever times and notifications say."""
 LOOKS_PER_S = 1000
-"""Idle files and folders looked at per second: about 4 µs each, which keeps an idle tail below 1 % of a core."""
+"""Idle files and folders looked at per second, at most."""
+LOOK_SHARE = 0.002
+"""How much of the time looking at idle folders may take, and at idle files: a look costs 4 µs here, 20 µs there."""
 _MIN_LOOKS = 32
 _ROOM_EVERY_S = 10.0
 
@@ -64,6 +69,8 @@ class Tail:
         self._idle_turn: Iterator[LedgerTail] = iter(())
         self._folder_turn: Iterator[str] = iter(())
         self._first_to_read = 0
+        self._idle_standing: Standing | None = None
+        """How the ledgers that are not busy stand in sum; None: to be summed up again."""
         self._room_s = float("-inf")
         self._folder_errors: dict[str, str] = {}
 
@@ -73,18 +80,18 @@ class Tail:
         """Find files and see what happened to them: `fstat`, names and folder times decide.
 
         `changed`: paths of files or folders that a notification named; they are looked at now. Otherwise files that
-        changed lately are looked at every time and idle ones in turn, at most `LOOKS_PER_S`, with everything listed
-        anew every `FULL_SCAN_S`.
+        changed lately are looked at every time and idle ones in turn, at most `LOOKS_PER_S` and for no longer than
+        `LOOK_SHARE` of the time, with everything listed anew every `FULL_SCAN_S`.
         """
         now_s = self._clock.monotonic_s()
-        looks = max(_MIN_LOOKS, int((now_s - self._scanned_s) * LOOKS_PER_S))
+        since_s = now_s - self._scanned_s
         self._scanned_s = now_s
         full = now_s - self._full_scan_s >= FULL_SCAN_S and len(self._folders.paths()) <= LOOKS_PER_S
         if full:
             self._full_scan_s = now_s
-        if self._refresh_folders(changed, looks, full=full):
+        if self._refresh_folders(changed, since_s, full=full):
             self._find_ledgers()
-        self._observe(changed, looks)
+        self._observe(changed, since_s)
         if not self._started:
             self._started = True
             self._begin_catching_up()
@@ -96,25 +103,30 @@ class Tail:
         """The folders whose changes matter, existing or not: what a watch has to cover."""
         return [*self._folders.paths(), *self._around.link_targets]
 
-    def _refresh_folders(self, changed: Collection[str], looks: int, *, full: bool) -> bool:
+    def _refresh_folders(self, changed: Collection[str], since_s: float, *, full: bool) -> bool:
         """Whether any folder's names changed."""
         if not self._started:
             return True
         known = self._folders.paths()
-        due = set(known) if full or len(known) <= looks else set(self._turn_of_folders(looks))
-        for path in changed:
-            due.add(path)
-            due.add(os.path.dirname(path))
-        news = [self._folders.refresh(path, force=full) for path in due.intersection(known)]
+        due = set(known) if full else {*changed, *map(os.path.dirname, changed)}.intersection(known)
+        news = [self._folders.refresh(path, force=full) for path in due]
+        if not full:
+            for _ in self._looks(len(known), since_s):
+                path = next(self._folder_turn, None)
+                if path is None:
+                    self._folder_turn = iter(known)
+                    path = next(self._folder_turn)
+                if path not in due:
+                    news.append(self._folders.refresh(path))
         return any(news)
 
-    def _turn_of_folders(self, looks: int) -> Iterator[str]:
-        for _ in range(looks):
-            path = next(self._folder_turn, None)
-            if path is None:
-                self._folder_turn = iter(self._folders.paths())
+    def _looks(self, most: int, since_s: float) -> Iterator[None]:
+        """As many turns as idle things may be looked at, `since_s` seconds after the last time."""
+        stop_s = self._clock.monotonic_s() + since_s * LOOK_SHARE
+        for look in range(min(most, max(_MIN_LOOKS, int(since_s * LOOKS_PER_S)))):
+            if look >= _MIN_LOOKS and self._clock.monotonic_s() > stop_s:
                 return
-            yield path
+            yield
 
     def _find_ledgers(self) -> None:
         found = find_ledgers(self._patterns, self._folders)
@@ -171,24 +183,30 @@ class Tail:
                 self._around.say(Notice("warning", path, message))
         self._folder_errors = errors
 
-    def _observe(self, changed: Collection[str], looks: int) -> None:
+    def _observe(self, changed: Collection[str], since_s: float) -> None:
         due = dict(self._busy)
         for path in changed:
             ledger = self._ledgers.get(path)
             if ledger is not None:
                 due[path] = ledger
-        for _ in range(min(looks, len(self._ledgers))):
+        for ledger in due.values():
+            self._look_at(ledger)
+        for _ in self._looks(len(self._ledgers), since_s):
             ledger = next(self._idle_turn, None)
             if ledger is None:
                 self._idle_turn = iter(list(self._ledgers.values()))
                 ledger = next(self._idle_turn)
-            due[ledger.live] = ledger
-        for live, ledger in due.items():
-            ledger.seating.observe()
-            if ledger.is_hot():
-                self._busy[live] = ledger
-            else:
-                self._busy.pop(live, None)
+            if ledger.live not in due and self._ledgers.get(ledger.live) is ledger:
+                self._look_at(ledger)
+
+    def _look_at(self, ledger: LedgerTail) -> None:
+        ledger.seating.observe()
+        if ledger.is_hot():
+            if ledger.live not in self._busy:
+                self._idle_standing = None
+            self._busy[ledger.live] = ledger
+        elif self._busy.pop(ledger.live, None) is not None:
+            self._idle_standing = None
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -244,22 +262,31 @@ class Tail:
             ledgers[live] = ledger.positions()
         return Positions(ledgers=ledgers)
 
+    def state_version(self) -> tuple[int, bool]:
+        """Changes with `positions` where `stats` do not tell: names sorted out anew, and files that are settling."""
+        return self._around.resolutions, bool(self._busy)
+
     @property
     def stats(self) -> TailStats:
         """Counters since the start, and gauges as of now."""
         stats = self._around.stats
         now_s = self._clock.monotonic_s()
-        tracks = [track for ledger in self._ledgers.values() for track in ledger.seating.tracks]
-        stats.files = sum(track.seat in ("live", "rotated") for track in tracks)
-        stats.unreadable_files = (
-            sum(track.unreadable is not None for track in tracks)
-            + sum(len(ledger.seating.unreachable) for ledger in self._ledgers.values())
-            + len(self._folder_errors)
-        )
-        stats.lag_bytes = sum(track.lag_bytes for track in tracks)
-        stats.pending_bytes = sum(track.pending_bytes for track in tracks)
-        oldest_s = min((track.unread_since_s for track in tracks if track.unread_since_s is not None), default=now_s)
-        stats.lag_seconds = max(now_s - oldest_s, 0.0)
+        idle = self._idle_standing
+        if idle is None or idle.resolutions != self._around.resolutions:
+            idle = Standing(resolutions=self._around.resolutions)
+            for live, ledger in self._ledgers.items():
+                if live not in self._busy:
+                    idle.add(ledger.seating)
+            self._idle_standing = idle
+        now = replace(idle)
+        for live, ledger in self._busy.items():
+            if live in self._ledgers:
+                now.add(ledger.seating)
+        stats.files = now.files
+        stats.unreadable_files = now.unreadable + len(self._folder_errors)
+        stats.lag_bytes = now.lag_bytes
+        stats.pending_bytes = now.pending_bytes
+        stats.lag_seconds = 0.0 if now.unread_since_s is None else max(now_s - now.unread_since_s, 0.0)
         return stats
 
     def files(self, limit: int) -> list[FileState]:

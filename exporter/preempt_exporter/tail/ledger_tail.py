@@ -9,7 +9,7 @@ from preempt_exporter.tail.ledgers import LedgerFiles
 from preempt_exporter.tail.lines import ContentChanged, last_piece, next_piece
 from preempt_exporter.tail.positions import LedgerPositions, Notice, PastContent
 from preempt_exporter.tail.seating import Seating
-from preempt_exporter.tail.source import DamagedFile, PlainSource, is_packed
+from preempt_exporter.tail.source import STATE_MAGIC, DamagedFile, PlainSource, is_our_state, is_packed
 from preempt_exporter.tail.surroundings import FileMoved, Surroundings
 from preempt_exporter.tail.track import Stage, Track
 
@@ -40,6 +40,7 @@ class LedgerTail:
         """`kept`: where an earlier tail of the same ledger stood."""
         self.live = files.live
         self.seating = Seating(files, around, kept)
+        self._said_no_ledger: set[str] = set()
         self._around = around
 
     def wants_reading(self) -> bool:
@@ -103,7 +104,7 @@ class LedgerTail:
             track.unreadable = None
             around.say(Notice("info", track.path, "can be read again"))
         if isinstance(source, PlainSource):
-            if track.seat != "packed" and self._holds_packed_data(track, source):
+            if track.seat != "packed" and self._is_no_ledger(track, source):
                 return
             verify(track, source)
             unsure = track.stage in (Stage.UNJUDGED, Stage.WAITING) or not track.trail.offset
@@ -214,15 +215,18 @@ class LedgerTail:
         if live is None or held_it or live.stage is Stage.READING:
             content.position.rotated_here = True
 
-    def _holds_packed_data(self, track: Track, source: PlainSource) -> bool:
-        """Compressed data under a plain name is no ledger text; said once, and looked at again when it changes."""
-        if track.trail.offset or not is_packed(source.read_at(0, 4)):
+    def _is_no_ledger(self, track: Track, source: PlainSource) -> bool:
+        """Compressed data under a plain name and state files are none; said once, looked at again when it changes."""
+        begin = b"" if track.trail.offset else source.read_at(0, len(STATE_MAGIC))
+        if not (is_packed(begin) or is_our_state(begin)):
             return False
         track.dirty = False
-        if track.path not in self.seating.odd_files:
-            self.seating.odd_files.add(track.path)
-            self._around.say(Notice("warning", track.path, "holds compressed data: not followed; name its plain file"))
+        if track.path not in self._said_no_ledger:
+            self._said_no_ledger.add(track.path)
+            what = "holds compressed data" if is_packed(begin) else "is an exporter's state file"
+            self._around.say(Notice("warning", track.path, f"{what}: not followed; name plain ledgers"))
         track.look_to(track.size)
+        track.stage = Stage.FINISHED
         if track.seat == "detached":
             self.seating.forget(track, owed=False)
         return True
@@ -260,8 +264,6 @@ class LedgerTail:
 
     def positions(self) -> LedgerPositions:
         """To be kept, and handed to the next `LedgerTail` of the same live name."""
-        return LedgerPositions(
-            files=[track.position() for track in self.seating.tracks],
-            past=self.seating.past.kept(),
-            packed_seen=self.seating.past.packed_seen(),
-        )
+        positions = LedgerPositions(files=[track.position() for track in self.seating.tracks])
+        self.seating.past.remember_in(positions)
+        return positions

@@ -33,6 +33,12 @@ def is_glob(pattern: str) -> bool:
     return bool(_GLOB.search(pattern)) and not os.path.lexists(pattern)
 
 
+def first_wildcard(pattern: str) -> int:
+    """Where in a glob its first wildcard stands."""
+    found = _GLOB.search(pattern)
+    return found.start() if found else len(pattern)
+
+
 def find_ledgers(patterns: Sequence[str], folders: Folders) -> dict[str, LedgerFiles]:
     """The ledgers that files, folders and globs mean now, by live path, in the order of their names.
 

@@ -30,6 +30,9 @@ class PastContents:
         self._knows_packed = kept is not None
         self._unexplained: dict[str, float] = {}
         self._vanished: list[PastContent] = []
+        if kept is not None:
+            self._unexplained = dict.fromkeys(kept.packed_unexplained, around.now_s())
+            self._vanished = list(kept.vanished)
         self._plain_names: set[str] = set()
         self._looked_s = float("-inf")
         for content in kept.past if kept is not None else ():
@@ -170,7 +173,8 @@ class PastContents:
     def _explain_packed(self, now_s: float) -> None:
         for path, since_s in list(self._unexplained.items()):
             plain = path.removesuffix(".gz").removesuffix(".zst")
-            if plain in self._plain_names or now_s - since_s < self._around.quiet_s:
+            # A file that vanished while it was open is past only once it has been quiet.
+            if plain in self._plain_names or now_s - since_s < 2 * self._around.quiet_s:
                 continue
             del self._unexplained[path]
             if self._vanished:
@@ -185,10 +189,13 @@ class PastContents:
         for surplus in self.contents[:-_KEPT]:
             self.remove(surplus)
 
-    def kept(self) -> list[PastContent]:
-        """What the next run is to remember."""
-        return [PastContent(position=content.position, owed=content.owed) for content in self.contents]
+    def remember_in(self, positions: LedgerPositions) -> None:
+        """Write down what the next run is to remember."""
+        positions.past = [_copy(content) for content in self.contents]
+        positions.packed_seen = sorted(self._packed)
+        positions.packed_unexplained = list(self._unexplained)
+        positions.vanished = [_copy(content) for content in self._vanished]
 
-    def packed_seen(self) -> list[Key]:
-        """The compressed forms that are known."""
-        return sorted(self._packed)
+
+def _copy(content: PastContent) -> PastContent:
+    return PastContent(position=content.position, owed=content.owed)

@@ -45,6 +45,10 @@ class LedgerPositions(Struct, kw_only=True):
     past: list[PastContent] = field(default_factory=list)
     packed_seen: list[tuple[int, int]] = field(default_factory=list)
     """Device and inode of the compressed forms that were already there."""
+    packed_unexplained: list[str] = field(default_factory=list)
+    """New compressed forms that no vanished file has explained yet."""
+    vanished: list[PastContent] = field(default_factory=list)
+    """Contents of vanished files that no compressed form has come of yet."""
 
 
 class Positions(Struct, kw_only=True):

@@ -35,12 +35,13 @@ class Seating:
                 track.turn = around.next_turn()
                 self.tracks.append(track)
                 around.owners[track.key] = self
+        self._last_live = self._live_key()
 
     def resolve(self) -> None:
         """Match the names on disk with the files known by device and inode; content is judged when it is read."""
+        self._around.resolutions += 1
         now_s = self._around.now_s()
         seats = self._seats(now_s)
-        live_before = self._live_key()
         for track in list(self.tracks):
             if track.seat == "packed":
                 continue
@@ -54,8 +55,11 @@ class Seating:
         for key, seat in seats.items():
             self._take_in(key, *seat, now_s)
         self._put_in_order()
-        if live_before is not None and self._live_key() not in (live_before, None):
-            self._around.stats.rotations += 1
+        live = self._live_key()
+        if live is not None:
+            # Between the rename and the new file there may have been a look that found none.
+            self._around.stats.rotations += self._last_live not in (live, None)
+            self._last_live = live
         self.past.note_packed(self.files.packed, self.files.rotated, now_s)
 
     def _put_in_order(self) -> None:

@@ -13,6 +13,8 @@ OpenFile = Callable[[str], int]
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+STATE_MAGIC = b"preempt-exporter state "
+"""How our own state file begins, which a glob may match."""
 _STEP_BYTES = 1 << 18
 _LOOK_BACK_BYTES = 1 << 12
 
@@ -126,6 +128,11 @@ class PackedSource:
         """See `Source`."""
         self._plain.close()
         self._raw.close()
+
+
+def is_our_state(first_bytes: bytes) -> bool:
+    """Whether a file that begins so is a state file of an exporter, which is no ledger."""
+    return first_bytes.startswith(STATE_MAGIC)
 
 
 def is_packed(first_bytes: bytes) -> bool:

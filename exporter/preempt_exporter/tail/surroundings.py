@@ -31,6 +31,8 @@ class Surroundings:
         self.notices: list[Notice] = []
         self.owners: dict[Key, object] = {}
         self.link_targets: set[str] = set()
+        self.resolutions = 0
+        """How often any ledger's names were matched with its files."""
         self._turn = 0
         self._open_file = open_file
         self._max_open_files = max_open_files

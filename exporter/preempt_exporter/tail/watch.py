@@ -28,6 +28,8 @@ IDLE_POLL_S = 1.0
 """Longest wait beside notifications that seem to work."""
 POLL_S = 0.25
 """Longest wait without them."""
+COVER_EVERY_S = 60.0
+"""How often links are followed anew while the folders stay the same and those watched are where they were."""
 GAP_S = 0.02
 """Shortest time between two wakes: a busy writer wakes us fifty times a second, not once per line."""
 MAX_WATCHED_FOLDERS = 64
@@ -58,6 +60,8 @@ class Watch(FileSystemEventHandler):
         self._polls_only = mode == "poll"
         self._watched: dict[str, tuple[ObservedWatch, tuple[int, int]]] = {}
         self._names: dict[str, set[str]] = {}
+        self._covered: list[str] = []
+        self._covered_s = float("-inf")
         self._refused: set[str] = set()
         self._said_too_many = False
         self._woken = threading.Event()
@@ -76,21 +80,31 @@ class Watch(FileSystemEventHandler):
         """Watch these folders as far as they exist, and no others; call it again whenever they may have changed."""
         if self._polls_only:
             return
+        moved = [real for real, (_, watched) in self._watched.items() if _identity(real) != watched]
+        self._follow_links(list(folders), anew=bool(moved))
+        for real in {*moved, *(self._watched.keys() - self._names.keys())}:
+            self._stop_watching(real)
+        for real in self._names:
+            if self._polls_only:
+                return
+            if real in self._watched or real in self._refused:
+                continue
+            identity = _identity(real)
+            if identity is not None:
+                self._start_watching(real, identity)
+
+    def _follow_links(self, folders: list[str], *, anew: bool) -> None:
+        """Note which folder each name leads to; for thousands of folders that costs too much at every look."""
+        now_s = self._clock.monotonic_s()
+        if folders == self._covered and not anew and now_s - self._covered_s < COVER_EVERY_S:
+            return
         names: dict[str, set[str]] = {}
         for folder in folders:
             names.setdefault(os.path.realpath(folder), set()).add(folder)
         with self._lock:
             self._names = names
         self._refused &= names.keys()
-        for real, (_, watched) in list(self._watched.items()):
-            if real not in names or _identity(real) != watched:
-                self._stop_watching(real)
-        for real in names:
-            if self._polls_only:
-                return
-            identity = _identity(real)
-            if real not in self._watched and real not in self._refused and identity is not None:
-                self._start_watching(real, identity)
+        self._covered, self._covered_s = folders, now_s
 
     def wait(self, timeout_s: float) -> None:
         """Return when something may have changed, or it is time for a poll, or after `timeout_s` seconds."""

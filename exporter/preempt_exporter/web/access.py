@@ -1,8 +1,8 @@
 """Who may see the page and its API, which tell task names and budgets; the scrape is not decided here."""
 
-import ipaddress
 from collections.abc import Mapping
 
+from preempt_exporter.http_server.hosts import host_name, is_loopback
 from preempt_exporter.web.settings import PageAudience
 
 FORWARDING_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
@@ -29,21 +29,3 @@ def reason_to_refuse(
     if host and host != "localhost" and host not in listen_hosts and not is_loopback(host):
         return f"the Host header names neither this machine's loopback nor a listen address; {HOW_TO_OPEN}"
     return None
-
-
-def is_loopback(address: str) -> bool:
-    """Whether an IP address, IPv4-mapped or not, is this machine's own; names are not."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return bool((mapped or found).is_loopback)
-
-
-def host_name(host_header: str) -> str:
-    """The host of a Host header in lower case, without port and brackets."""
-    host = host_header.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if ":" in host else host

@@ -1,29 +1,22 @@
 """Ties it together: binds, serves until told to stop, lets requests in flight finish."""
 
 import asyncio
-import logging
-import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
-from uvicorn.config import Config
+from collections.abc import Callable
 
 from preempt_exporter.clock import Clock, SystemClock
-from preempt_exporter.web import listen
-from preempt_exporter.web.access import host_name
+from preempt_exporter.http_server import listen
+from preempt_exporter.http_server.hosts import host_name
+from preempt_exporter.http_server.listener import Listener
+from preempt_exporter.http_server.serving import serve_until, uvicorn_config
 from preempt_exporter.web.doorkeeper import Doorkeeper
-from preempt_exporter.web.listener import Listener
 from preempt_exporter.web.live_config import LiveConfig
 from preempt_exporter.web.routes import Routes
 from preempt_exporter.web.settings import WebSettings
 from preempt_exporter.web.shared_work import SharedWork
 from preempt_exporter.web.source import Exposition
 from preempt_exporter.web.tls import carries_allowed_name
-
-STOP_LOOK_S = 0.1
-MAX_HEADER_BYTES = 16 * 1024
 
 
 def serve(
@@ -81,41 +74,17 @@ async def _serve(
     )
     application = Doorkeeper(routes.application(), live_config=live_config, passwords=passwords)
     listener = Listener(
-        _uvicorn_config(application, idle_s=settings.patience.idle_s),
+        uvicorn_config(application, idle_s=settings.patience.idle_s),
         sockets,
         tls=lambda: live_config.current().tls,
         refuses=lambda transport: _refuses(live_config, transport),
         patience=settings.patience,
         clock=clock,
     )
-    with _signals_set(stop):
-        listener.start()
-        on_listening([listen.url(listening, tls=live_config.current().tls is not None) for listening in sockets])
-        while not stop.is_set():
-            await asyncio.sleep(STOP_LOOK_S)
-        await listener.stop()
+    urls = [listen.url(listening, tls=live_config.current().tls is not None) for listening in sockets]
+    await serve_until(stop, listener, on_listening=lambda: on_listening(urls))
     for pool in pools:
         pool.close()
-
-
-def _uvicorn_config(application: Doorkeeper, *, idle_s: float) -> Config:
-    # What belongs to the connection is uvicorn's; sockets, TLS, signals and logging are ours.
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    config = Config(
-        application,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=max(1, round(idle_s)),
-        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
-    )
-    config.load()
-    return config
 
 
 def _refuses(live_config: LiveConfig, transport: asyncio.Transport) -> bool:
@@ -125,18 +94,3 @@ def _refuses(live_config: LiveConfig, transport: asyncio.Transport) -> bool:
 
 def _listen_hosts(settings: WebSettings) -> frozenset[str]:
     return frozenset(host_name(address) for address in settings.listen_addresses) - {""}
-
-
-@contextmanager
-def _signals_set(stop: threading.Event) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)

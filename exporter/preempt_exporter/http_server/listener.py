@@ -16,8 +16,8 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from preempt_exporter.clock import Clock
-from preempt_exporter.web.connection import HttpProtocol, Visit
-from preempt_exporter.web.settings import Patience
+from preempt_exporter.http_server.connection import HttpProtocol, Visit
+from preempt_exporter.http_server.patience import Patience
 
 SWEEP_S = 0.25
 ACCEPT_PAUSE_S = 0.01

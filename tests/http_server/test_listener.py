@@ -4,9 +4,9 @@ import socket
 from uvicorn.config import Config
 
 from preempt_exporter.clock import SystemClock
-from preempt_exporter.web.listener import Listener
+from preempt_exporter.http_server.listener import Listener
+from preempt_exporter.http_server.patience import Patience
 from preempt_exporter.web.payload import Payload
-from preempt_exporter.web.settings import Patience
 
 
 def test_a_client_that_arrives_at_the_very_moment_of_stopping_is_closed_and_delays_nothing() -> None:

@@ -3,7 +3,7 @@ import socket
 import pytest
 
 from preempt_exporter.errors import UsageError
-from preempt_exporter.web import listen
+from preempt_exporter.http_server import listen
 
 
 @pytest.mark.parametrize(

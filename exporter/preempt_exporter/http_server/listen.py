@@ -1,7 +1,10 @@
 """Listen addresses: how they are written, bound, and told to a person."""
 
+import contextlib
 import errno
+import os
 import socket
+from pathlib import Path
 
 from preempt_exporter.errors import UsageError
 
@@ -25,6 +28,39 @@ def bind(addresses: tuple[str, ...]) -> list[socket.socket]:
     return bound
 
 
+def bind_unix(path: str) -> socket.socket:
+    """A listening Unix socket of mode 0600 at `path`. Raises `UsageError`.
+
+    A socket that a killed process left there is replaced; one that somebody listens on, or any other file, is not.
+    """
+    place = Path(path)
+    if place.is_socket() and not _answers(path):
+        with contextlib.suppress(FileNotFoundError):
+            place.unlink()
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listening.bind(path)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"cannot listen on {path}: {why}; does it run already? choose another path") from error
+    finally:
+        os.umask(before)
+    listening.setblocking(False)
+    return listening
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+        return True
+
+
 def parse(address: str) -> tuple[str, int]:
     """`HOST:PORT` as (host, port); the host is empty for every interface."""
     host, colon, port_text = address.strip().rpartition(":")
@@ -37,7 +73,9 @@ def parse(address: str) -> tuple[str, int]:
 
 
 def url(listening: socket.socket, *, tls: bool) -> str:
-    """Where a person finds it: a bound "every interface" is told as `localhost`."""
+    """Where a person finds it: a bound "every interface" is told as `localhost`, a Unix socket as `unix://PATH`."""
+    if listening.family == socket.AF_UNIX:
+        return f"unix://{listening.getsockname()}"
     host, port = listening.getsockname()[:2]
     if host in ("::", "0.0.0.0"):
         host = "localhost"
@@ -75,7 +113,7 @@ def _listen(address: str, family: int, place: tuple[object, ...], *, both_famili
     except OSError as error:
         listening.close()
         hint = {
-            errno.EADDRINUSE: "is another exporter running? stop it, or choose another port",
+            errno.EADDRINUSE: "does it run already? stop it, or choose another port",
             errno.EACCES: "ports below 1024 need a privilege; choose a higher one",
             errno.EADDRNOTAVAIL: "this machine has no such address",
         }.get(error.errno or 0, "choose another address")

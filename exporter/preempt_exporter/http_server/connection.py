@@ -14,7 +14,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from preempt_exporter.web.settings import Patience
+from preempt_exporter.http_server.patience import Patience
 
 
 class Waiting(enum.Enum):

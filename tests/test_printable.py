@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from preempt_exporter.cli.printable import PrintableFormatter, printable
+from preempt_exporter.printable import PrintableFormatter, printable
 
 
 def test_a_hostile_path_cannot_forge_a_log_line() -> None:

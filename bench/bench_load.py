@@ -1,0 +1,151 @@
+"""How the exporter bears load: scrapes while it catches up, starts from a large state, idles, and grows."""
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from bench_fold import read_and_fold
+from generate_ledger import write_ledger
+from measure import Result, ratio_in_turn, seconds_of
+from preempt_exporter.clock import SystemClock
+from preempt_exporter.ledger.records import Admit, Enqueue
+from preempt_exporter.pipeline.snapshot import Snapshot, SnapshotKeeper, TailCounts
+from preempt_exporter.settings import LaneSettings, TaskSettings
+from preempt_exporter.state.watched import Watched
+from preempt_exporter.tail.positions import Positions
+from serving import Exporter, ours, p99
+
+START_MS = 1_795_956_000_000
+SCRAPES = 100
+IDLE_SECONDS = 10
+IDLE_FILES = 2_000
+
+
+def scrape_while_catching_up() -> Result:
+    """p99 of a scrape of 10,000 live tasks while lines pour in, against its p99 when none do."""
+    with tempfile.TemporaryDirectory(prefix="preempt-load-") as folder:
+        ledger, more = Path(folder) / "ledger.jsonl", Path(folder) / "more"
+        write_ledger(ledger, 60_000, 20_000, live=10_000)
+        write_ledger(more, 400_000, 20_000, live=10_000)
+        lines = more.read_bytes().replace(b'"id": "h1-', b'"id": "h2-')
+        with ours(str(ledger), "--task.series=all") as exporter:
+            idle = _scrape_times(exporter, SCRAPES)
+            stop = threading.Event()
+            writer = threading.Thread(target=_pour, args=(ledger, lines, stop))
+            writer.start()
+            busy = _scrape_times(exporter, SCRAPES)
+            stop.set()
+            writer.join()
+    note = f"median {sorted(busy)[SCRAPES // 2] / sorted(idle)[SCRAPES // 2]:.1f} times"
+    return Result("p99 of a scrape while catching up, against idle", p99(busy) / p99(idle), "<= 3", note)
+
+
+def _pour(ledger: Path, lines: bytes, stop: threading.Event) -> None:
+    """Keep the reader behind: half a megabyte at a time, without a pause, and over again."""
+    step, position = 1 << 19, 0
+    with ledger.open("ab", buffering=0) as file:
+        while not stop.wait(0.01):
+            file.write(lines[position : position + step])
+            position = (position + step) % len(lines)
+
+
+def _scrape_times(exporter: Exporter, count: int) -> list[float]:
+    return [_timed(exporter.scrape) for _ in range(count)]
+
+
+def _timed(work: Callable[[], object]) -> float:
+    begun_s = time.monotonic()
+    work()
+    return time.monotonic() - begun_s
+
+
+def start_from_snapshot() -> Result:
+    """Loading a state of 100,000 tasks, against msgspec's bare decode of the file."""
+    watched = Watched(TaskSettings(), LaneSettings())
+    for number in range(100_000):
+        named = {"task_id": f"task-{number:06d}", "lane": "free", "run": "nightly", "ts_ms": START_MS}
+        watched.fold(
+            [
+                Enqueue(**named, deadline_ms=18_000_000, task_budget=40_000, id=f"e{number:x}"),
+                Admit(**named, queue_age_ms=0, deadline_slack_ms=1, preempts=0, id=f"a{number:x}"),
+            ],
+            "ledger",
+            START_MS,
+        )
+    with tempfile.TemporaryDirectory(prefix="preempt-state-") as folder:
+        path = Path(folder) / "state"
+        keeper = SnapshotKeeper(path, SystemClock())
+        keeper.write(Snapshot(watched.figures, Positions(), TailCounts()), threading.Lock())
+        body = path.read_bytes().partition(b"\n")[2]
+        ratio = ratio_in_turn(
+            lambda: seconds_of(keeper.load),
+            lambda: seconds_of(lambda: msgspec.msgpack.decode(body, type=Snapshot)),
+        )
+        keeper.close()
+    note = f"{len(body) >> 20} MiB"
+    return Result("start from a state of 100,000 tasks, against msgspec's decode of it", ratio, "<= 3", note)
+
+
+def idle_cost() -> Result:
+    """Processor time over wall time with thousands of quiet files under a glob."""
+    with tempfile.TemporaryDirectory(prefix="preempt-idle-") as folder:
+        for number in range(IDLE_FILES):
+            (Path(folder) / f"ledger-{number:05d}.jsonl").write_text("\n", encoding="ascii")
+        with ours(f"{folder}/*.jsonl") as exporter:
+            time.sleep(IDLE_SECONDS)  # what happened at the start is over
+            before_s, begun_s = exporter.processor_s(), time.monotonic()
+            time.sleep(IDLE_SECONDS)
+            share = (exporter.processor_s() - before_s) / (time.monotonic() - begun_s)
+    return Result(f"idle with {IDLE_FILES:,} files, share of a core", share, "<= 0.01", f"{IDLE_SECONDS} s")
+
+
+def memory_per_live_task() -> Result:
+    """Bytes of memory that each live task takes, series and all, against a kibibyte."""
+    sizes = {}
+    with tempfile.TemporaryDirectory(prefix="preempt-memory-") as folder:
+        for tasks in (1_000, 51_000):
+            ledger = Path(folder) / f"{tasks}.jsonl"
+            write_ledger(ledger, 3 * tasks, tasks * 2, live=tasks)
+            with ours(str(ledger), "--task.series=all") as exporter:
+                exporter.scrape()
+                sizes[tasks] = exporter.resident_bytes()
+    each = (sizes[51_000] - sizes[1_000]) / 50_000
+    return Result("memory per live task, in KiB", each / 1024, "-", "between 1,000 and 51,000 tasks, all with series")
+
+
+def growth() -> list[Result]:
+    """Cost per line, and per file, at four times the size against once, twice: 1 is linear, less is better."""
+    results = []
+    with tempfile.TemporaryDirectory(prefix="preempt-growth-") as folder:
+        per_line = {}
+        for lines in (100_000, 400_000, 1_600_000):
+            ledger = Path(folder) / f"{lines}.jsonl"
+            write_ledger(ledger, lines, 10_000)
+            per_line[lines] = seconds_of(lambda path=ledger: read_and_fold(path)) / lines
+            ledger.unlink()
+        results.append(_step("cost per line, 100,000 to 1,600,000 lines", per_line))
+        per_task = {}
+        for tasks in (1_000, 10_000, 100_000):
+            ledger = Path(folder) / f"{tasks}-tasks.jsonl"
+            write_ledger(ledger, 400_000, tasks, live=tasks // 2)
+            per_task[tasks] = seconds_of(lambda path=ledger: read_and_fold(path))
+            ledger.unlink()
+        results.append(_step("cost of 400,000 lines, over 1,000 to 100,000 tasks", per_task))
+        per_file = {}
+        for files in (100, 400, 1_600):
+            many = Path(folder) / f"files-{files}"
+            many.mkdir()
+            for number in range(files):
+                write_ledger(many / f"{number}.jsonl", 200, 10, live=5)
+            per_file[files] = seconds_of(lambda path=many: read_and_fold(path)) / files
+        results.append(_step("cost per file of 200 lines, 100 to 1,600 files", per_file))
+    return results
+
+
+def _step(what: str, costs: dict[int, float]) -> Result:
+    first, middle, last = costs.values()
+    return Result(what + ", last over first", last / first, "about 1", f"middle over first {middle / first:.2f}")

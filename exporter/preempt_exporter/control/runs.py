@@ -1,0 +1,226 @@
+"""`/v1/runs`: budgets, epochs and artifacts of the spend service."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from preempt_exporter.control.bodies import CloseRunBody, OpenRunBody
+from preempt_exporter.control.desk import Desk
+from preempt_exporter.control.once import Begun
+from preempt_exporter.control.operations import Operation, Work
+from preempt_exporter.control.problems import Problem
+from preempt_exporter.ledger.records import (
+    Commit,
+    Compensate,
+    Record,
+    Refuse,
+    Release,
+    Renew,
+    Reserve,
+    Resume,
+    ShardCheckpoint,
+)
+from preempt_exporter.spend.parts import read_shard_name
+from preempt_exporter.spend.requests import (
+    CheckpointRequest,
+    CommitRequest,
+    CompensateRequest,
+    GrantRequest,
+    ReleaseRequest,
+    RenewRequest,
+    ReserveRequest,
+    ResumeRequest,
+    request_from,
+)
+from preempt_exporter.spend.rows import AcceptedArtifact, Outcome, RunPhase
+from preempt_exporter.spend.run_changes import CloseRun, OpenRun, RunChange
+
+
+class RunAnswer(Struct, frozen=True, kw_only=True):
+    """A run at one instant."""
+
+    run: str
+    phase: RunPhase
+    stopped: bool
+    """By the switch file or in the store."""
+    budget_tokens: int | None
+    cases_per_shard: int | None
+    charge_burned: bool
+    committed_tokens: int
+    reserved_tokens: int
+    burned_tokens: int
+    leases_open: int
+    leases_overdue: int
+    version: int
+    """Grows with every change of the accepted set: a reducer reads it before and after."""
+    accepted: tuple[AcceptedArtifact, ...]
+    """Accepted epochs and digests, by shard; parts under their own names."""
+    accepted_shards: tuple[str, ...]
+    """Whole shards: accepted as one, or by parts that cover every case."""
+
+
+def _about(desk: Desk, run: str) -> RunAnswer:
+    summary = desk.spend.run_summary(run)
+    row = summary.run
+    return RunAnswer(
+        run=run,
+        phase=row.phase,
+        stopped=row.stopped or run in desk.switch_file.read().stopped_runs,
+        budget_tokens=row.budget_tokens,
+        cases_per_shard=row.cases_per_shard,
+        charge_burned=row.charge_burned,
+        committed_tokens=row.committed_tokens,
+        reserved_tokens=row.reserved_tokens,
+        burned_tokens=row.burned_tokens,
+        leases_open=summary.leases_open,
+        leases_overdue=summary.leases_overdue,
+        version=row.version,
+        accepted=summary.accepted,
+        accepted_shards=summary.accepted_shards,
+    )
+
+
+def _look_up(desk: Desk, names: Mapping[str, str], body: Any) -> RunAnswer:
+    found = _about(desk, names["run"])
+    if found.phase is RunPhase.UNOPENED and not found.stopped:
+        raise Problem(404, f"run {names['run']!r} was never opened here")
+    return found
+
+
+def _change(make: Callable[[str, Any], RunChange]) -> Work:
+    def carry_out(desk: Desk, names: Mapping[str, str], body: Any) -> RunAnswer:
+        desk.spend.change_run(make(names["run"], body))
+        return _about(desk, names["run"])
+
+    return carry_out
+
+
+def _changed(desk: Desk, names: Mapping[str, str], body: Any, begun: Begun) -> RunAnswer | None:
+    return _about(desk, names["run"]) if _spend_lines(desk, begun) else None
+
+
+def _spend_lines(desk: Desk, begun: Begun) -> list[Record]:
+    """What the request wrote. Raises `Problem` while lines wait in the store: what happened cannot be told yet."""
+    if not desk.spend.append_pending():
+        raise Problem(503, "the ledger cannot be written; what became of the request is told once it can")
+    return begun.lines
+
+
+def _open(run: str, body: OpenRunBody) -> OpenRun:
+    return OpenRun(run=run, **msgspec.structs.asdict(body))
+
+
+def _close(run: str, body: CloseRunBody) -> CloseRun:
+    return CloseRun(run=run, by=body.by, reason=body.reason)
+
+
+# --- shards ---------------------------------------------------------------------------------------------------------
+
+_SHARD_REQUESTS: dict[str, tuple[type[Struct], str]] = {
+    "grant": (GrantRequest, "The next epoch of the shard: the driver's to ask for"),
+    "reserve": (ReserveRequest, "A reservation for an epoch that the driver numbered itself"),
+    "renew": (RenewRequest, "Let the lease end `lease_ms` from now"),
+    "checkpoint": (CheckpointRequest, "Progress up to a case"),
+    "resume": (ResumeRequest, "Where to go on"),
+    "commit": (CommitRequest, "Accept the artifact and bill its tokens"),
+    "release": (ReleaseRequest, "Give the reservation back unspent"),
+    "compensate": (CompensateRequest, "Take back an accepted artifact"),
+}
+
+
+def _ask(op: str) -> Work:
+    def carry_out(desk: Desk, names: Mapping[str, str], fields: Any) -> Outcome:
+        return desk.spend.apply(request_from(op, names["run"], names["shard"], fields))
+
+    return carry_out
+
+
+def _told(op: str) -> Callable[[Desk, Mapping[str, str], Any, Begun], Outcome | None]:
+    def recovered(desk: Desk, names: Mapping[str, str], fields: Any, begun: Begun) -> Outcome | None:
+        """The outcome, from the line that stands for it.
+
+        A `resume` line at index 0 does not tell `RESUME` from `RESTART`; a worker does the same after both.
+        """
+        run, shard = names["run"], names["shard"]
+        for line in reversed(_spend_lines(desk, begun)):
+            if getattr(line, "shard", None) == shard:
+                told = _outcome_of(line, op, shard_accepted=lambda: _is_accepted(desk, run, shard))
+                if told is not None:
+                    return told
+        return None
+
+    return recovered
+
+
+def _is_accepted(desk: Desk, run: str, shard: str) -> bool:
+    return desk.spend.shard_accepted(run, read_shard_name(shard).base)
+
+
+def _outcome_of(line: Record, op: str, *, shard_accepted: Callable[[], bool]) -> Outcome | None:
+    match line:
+        case Reserve() if op in ("grant", "reserve"):
+            word = "GRANTED" if op == "grant" else "RESERVED"
+            more: dict[str, Any] = {"tokens": line.tokens, "lease_expires_ms": line.lease_expires_ms}
+        case Renew() if op == "renew":
+            word, more = "RENEWED", {"lease_expires_ms": line.lease_expires_ms}
+        case ShardCheckpoint() if op == "checkpoint":
+            word, more = "CHECKPOINTED", {"index": line.index, "tokens": line.tokens}
+        case Resume() if op == "resume":
+            word, more = "RESUME", {"index": line.index}
+        case Commit() if op == "commit":
+            word, more = "COMMITTED", {"tokens": line.tokens, "shard_accepted": shard_accepted()}
+        case Release() if op == "release":
+            word, more = "RELEASED", {"tokens": line.tokens}
+        case Compensate() if op == "compensate":
+            word, more = "COMPENSATED", {}
+        case Refuse():
+            word, more = line.reason, {"refused": True, "tokens": line.tokens}
+        case _:
+            return None
+    return Outcome(op=op, run=line.run, shard=line.shard, outcome=word, epoch=line.epoch, host=line.host, **more)
+
+
+RUN_OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        method="GET",
+        path="/v1/runs/{run}",
+        summary="A run: its budget, and the accepted epochs and digests with a version",
+        takes=None,
+        answers=RunAnswer,
+        carry_out=_look_up,
+        refusals=(404,),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/runs/{run}/open",
+        summary="Open a run, or change what is named of an open one",
+        takes=OpenRunBody,
+        answers=RunAnswer,
+        carry_out=_change(_open),
+        recovered=_changed,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/runs/{run}/close",
+        summary="Take no more reservations; leases that are out may still be committed",
+        takes=CloseRunBody,
+        answers=RunAnswer,
+        carry_out=_change(_close),
+        recovered=_changed,
+    ),
+    *(
+        Operation(
+            method="POST",
+            path=f"/v1/runs/{{run}}/shards/{{shard:path}}/{op}",
+            summary=summary,
+            takes=takes,
+            answers=Outcome,
+            carry_out=_ask(op),
+            recovered=_told(op),
+            fields=True,
+        )
+        for op, (takes, summary) in _SHARD_REQUESTS.items()
+    ),
+)

@@ -1,0 +1,75 @@
+"""`export --textfile`: a whole file each time, for node_exporter to read."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+LINE = '{"event": "enqueue", "task_id": "t%d", "ts_ms": 1800000000000}\n'
+DEADLINE_S = 30
+COMMAND = [sys.executable, "-m", "preempt_exporter.cli.main", "export"]
+
+
+def export(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+
+
+def enqueued(target: Path) -> float:
+    """How many enqueues the file tells of; the file always parses."""
+    families = {family.name: family for family in text_string_to_metric_families(target.read_text(encoding="utf-8"))}
+    events = families["preempt_events"].samples
+    return sum(sample.value for sample in events if sample.labels["event"] == "enqueue")
+
+
+def test_once_it_writes_what_the_ledger_says_and_ends(tmp_path: Path) -> None:
+    """Readable by node_exporter's user, without the families that node_exporter has itself, nothing left beside it."""
+    ledger, target = tmp_path / "a.jsonl", tmp_path / "out" / "preempt.prom"
+    target.parent.mkdir()
+    ledger.write_text(LINE % 1 + LINE % 2, encoding="utf-8")
+    done = export(str(ledger), "--textfile", str(target), "--log.level=error")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert enqueued(target) == 2
+    assert target.stat().st_mode & 0o777 == 0o644
+    text = target.read_text(encoding="utf-8")
+    assert "process_" not in text and "python_info" not in text and text.endswith("\n")
+    assert [path.name for path in target.parent.iterdir()] == ["preempt.prom"]
+
+
+def test_every_so_often_it_writes_what_is_new_until_told_to_stop(tmp_path: Path) -> None:
+    """A line that comes later shows in the file; SIGTERM ends it with 0."""
+    ledger, target = tmp_path / "a.jsonl", tmp_path / "preempt.prom"
+    ledger.write_text(LINE % 1, encoding="utf-8")
+    arguments = [str(ledger), "--textfile", str(target), "--every", "100ms", "--log.level=error"]
+    with subprocess.Popen([*COMMAND, *arguments]) as process:
+        try:
+            wait_for(target, 1)
+            with ledger.open("a", encoding="utf-8") as file:
+                file.write(LINE % 2)
+            wait_for(target, 2)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(DEADLINE_S) == 0
+        finally:
+            process.kill()
+
+
+def wait_for(target: Path, count: int) -> None:
+    give_up_s = time.monotonic() + DEADLINE_S
+    while not target.exists() or enqueued(target) != count:
+        assert time.monotonic() < give_up_s
+
+
+def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    """A missing folder, a name that node_exporter would not read, a time that is none: exit 2."""
+    (tmp_path / "a.jsonl").write_text(LINE % 1, encoding="utf-8")
+    ledger = str(tmp_path / "a.jsonl")
+    for arguments in (
+        ["--textfile", str(tmp_path / "none" / "x.prom")],
+        ["--textfile", str(tmp_path / "x.txt")],
+        ["--textfile", str(tmp_path / "x.prom"), "--every", "soon"],
+        ["--textfile", str(tmp_path / "x.prom"), "--every", "0"],
+    ):
+        done = export(ledger, "--log.level=error", *arguments)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr

@@ -1,0 +1,27 @@
+"""Names of shards and their parts, as the spend store reads them too."""
+
+import pytest
+
+from preempt_exporter.spend.parts import read_shard_name
+from preempt_exporter.state.shards import part_of
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "3",
+        "3/30-49",
+        "3/030-0000000000000000049",
+        "3/٣-٤",
+        "a/b/0-0",
+        "3/0-9007199254740992",
+        "3/-4",
+        "/0-1",
+        "x\n/0-1",
+    ],
+)
+def test_exporter_and_store_read_a_shards_name_alike(name: str) -> None:
+    """What the store accepts as a part is a part to the exporter, and what it accepts whole is whole."""
+    read = read_shard_name(name)
+    expected = None if read.cases is None else (read.base, read.cases.first, read.cases.last)
+    assert part_of(name) == expected
