@@ -11,9 +11,6 @@ from preempt_exporter.control.desk import Desk
 from preempt_exporter.control.once import Begun
 from preempt_exporter.control.operations import Operation, Work
 from preempt_exporter.control.problems import Problem
-from preempt_exporter.ledger.records import (
-    Record,
-)
 from preempt_exporter.spend.rows import AcceptedArtifact, RunPhase
 from preempt_exporter.spend.run_changes import CloseRun, OpenRun, RunChange
 
@@ -78,14 +75,7 @@ def _change(make: Callable[[str, Any], RunChange]) -> Work:
 
 
 def _changed(desk: Desk, names: Mapping[str, str], body: Any, begun: Begun) -> RunAnswer | None:
-    return _about(desk, names["run"]) if spend_lines(desk, begun) else None
-
-
-def spend_lines(desk: Desk, begun: Begun) -> list[Record]:
-    """What the request wrote. Raises `Problem` while lines wait in the store: what happened cannot be told yet."""
-    if not desk.spend.append_pending():
-        raise Problem(503, "the ledger cannot be written; what became of the request is told once it can")
-    return begun.lines
+    return _about(desk, names["run"]) if begun.lines else None
 
 
 def _open(run: str, body: OpenRunBody) -> OpenRun:

@@ -8,7 +8,6 @@ from msgspec import Struct
 from preempt_exporter.control.desk import Desk
 from preempt_exporter.control.once import Begun
 from preempt_exporter.control.operations import Operation, Work
-from preempt_exporter.control.runs import spend_lines
 from preempt_exporter.ledger.records import (
     Commit,
     Compensate,
@@ -60,7 +59,7 @@ def _told(op: str) -> Callable[[Desk, Mapping[str, str], Any, Begun], Outcome | 
         A `resume` line at index 0 does not tell `RESUME` from `RESTART`; a worker does the same after both.
         """
         run, shard = names["run"], names["shard"]
-        for line in reversed(spend_lines(desk, begun)):
+        for line in reversed(begun.lines):
             if getattr(line, "shard", None) == shard:
                 told = _outcome_of(line, op, shard_accepted=lambda: _is_accepted(desk, run, shard))
                 if told is not None:
