@@ -125,12 +125,15 @@ class Webhook:
             self._remember(notification.group_key, target, episodes, now_ms)
             return target.entry("acted_before")
         request = target.request(dry_run=not self._rules.acts)
-        if request.action != "reclaim_lease":
-            try:
-                if self._actions.is_covered(request):
-                    return target.entry("already", "it is under this action, or a stronger one")
-            except PreemptExporterError as error:
-                return target.entry("failed", str(error))
+        try:
+            covered = request.action != "reclaim_lease" and self._actions.is_covered(request)
+        except PreemptExporterError as error:
+            return target.entry("failed", str(error))
+        if covered:
+            # What a person resumes from here on stays open, as if the alert had acted itself.
+            if self._rules.acts:
+                self._remember(notification.group_key, target, episodes, now_ms)
+            return target.entry("already", "it is under this action, or a stronger one")
         if self._rules.acts and self._acted_last_hour(now_ms) >= self._rules.most_per_hour:
             return target.entry("rate_limited", f"{self._rules.most_per_hour} actions within an hour: ask a person")
         return self._act(notification.group_key, target, request, episodes, now_ms)
