@@ -14,7 +14,7 @@ from preempt_exporter.metrics.families import FAMILIES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = (ROOT / "README.md", DOCS / "metrics.md", DOCS / "configuration.md", DOCS / "commands.md")
+PAGES = (ROOT / "README.md", DOCS / "metrics.md", DOCS / "configuration.md", DOCS / "commands.md", DOCS / "mapping.md")
 NO_METRICS = {"preempt_exporter", "preempt_budget"}
 """The package, and a reason of rejections."""
 
@@ -81,8 +81,8 @@ def test_every_command_is_documented_and_no_other() -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    """No page of docs/ links to a file that is not there."""
-    for page in DOCS.glob("*.md"):
+    """No page, the README and the runbooks included, links to a file or folder that is not there."""
+    for page in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")):
         targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", text(page))
         assert [target for target in targets if not (page.parent / target).exists()] == [], page.name
 
