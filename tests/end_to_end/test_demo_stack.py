@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.running_exporter import clean_environment
 from tools.demo_stack import ROOT
+
+from tests.running_exporter import clean_environment
 
 
 def shown(folder: Path, seconds: str) -> "subprocess.CompletedProcess[str]":
