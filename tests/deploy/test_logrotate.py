@@ -96,7 +96,7 @@ def test_every_line_is_counted_once_over_rotations(tmp_path: Path) -> None:
 def test_exporter_that_was_down_finds_what_was_rotated_away(tmp_path: Path) -> None:
     """Stopped in the middle of a file that is then rotated twice and compressed, it goes on where it was.
 
-    The new file may get the inode of the one that was compressed; then it looks like a truncation and is counted as one.
+    The new file may get the inode of the one that was compressed: that looks like a truncation and is counted as one.
     """
     batch = Batch(tmp_path)
     state = f"--state.file={tmp_path / 'state'}"
