@@ -81,8 +81,8 @@ def test_every_command_is_documented_and_no_other() -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    """No page of docs/ links to a file that is not there."""
-    for page in DOCS.glob("*.md"):
+    """No page, the README and the runbooks included, links to a file or folder that is not there."""
+    for page in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")):
         targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", text(page))
         assert [target for target in targets if not (page.parent / target).exists()] == [], page.name
 

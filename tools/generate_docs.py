@@ -12,8 +12,11 @@ from argparse import SUPPRESS, Action, ArgumentParser, _SubParsersAction
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from preempt_exporter.cli.main import COMMANDS
 from preempt_exporter.config import SETTINGS
+from preempt_exporter.ledger import records
 from preempt_exporter.metrics import families
 from preempt_exporter.metrics.families import Family
 
@@ -125,7 +128,35 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+ON_ANY_LINE = ("lane", "run", "host", "id", "ts_ms", "by", "reason")
+"""Fields that docs/ledger.md speaks of before its tables; a row has them only where that kind of line needs them."""
+
+
+def lines_table(kinds: tuple[type[records.Record], ...], *, needed_by_all: tuple[str, ...] = ()) -> str:
+    """A row per kind of ledger line: what it needs beyond what all of them need, what it may have, what it says."""
+    head = ("event", "needs", "may have", "meaning")
+    return table(head, (_line_row(kind, needed_by_all) for kind in kinds))
+
+
+def _line_row(kind: type[records.Record], needed_by_all: tuple[str, ...]) -> tuple[str, ...]:
+    fields = msgspec.structs.fields(kind)
+    needs = [field.name for field in fields if field.required and field.name not in needed_by_all]
+    may = [field.name for field in fields if not field.required and field.name not in ON_ANY_LINE]
+    reasons = ", ".join(f"`{reason}`" for reason in records.REJECT_REASONS)
+    meaning = _one_line(kind.__doc__ or "").replace("`REJECT_REASONS`", reasons)
+    name = "none" if kind is records.Attempt else f"`{kind.__struct_config__.tag}`"
+    return name, _code(needs), _code(may), meaning
+
+
+def _code(names: list[str]) -> str:
+    return " ".join(f"`{name}`" for name in names) or "-"
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "task lines": lambda: lines_table(records.TASK_EVENT_TYPES, needed_by_all=("task_id", "ts_ms")),
+    "attempt lines": lambda: lines_table((records.Attempt,)),
+    "switch lines": lambda: lines_table(records.SWITCH_EVENT_TYPES),
+    "spend lines": lambda: lines_table(records.SPEND_EVENT_TYPES, needed_by_all=("run", "shard", "epoch", "ts_ms")),
     "task metrics": lambda: metrics_table(families.TASK_FAMILIES),
     "lane task metrics": lambda: metrics_table(families.LANE_TASK_FAMILIES),
     "lane attempt metrics": lambda: metrics_table(families.LANE_ATTEMPT_FAMILIES),
