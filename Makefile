@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-tools mutants lint soak bench clean
+.PHONY: help demo demo-stack generated test test-tools mutants lint soak bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -23,6 +23,14 @@ $(VENV)/.dev: pyproject.toml
 demo: $(VENV)/.runtime ## See it work: a fake batch that loses its slots, and the exporter on its ledger (DEMO_SECONDS=20 ends it)
 	@$(BIN)/python -m preempt_exporter.demo
 
+demo-stack: $(VENV)/.runtime test-tools ## The same with Prometheus, Alertmanager and control: an alert drains the lane (DEMO_SECONDS=60 ends it)
+	@$(BIN)/python -m tools.demo_stack
+
+generated: $(VENV)/.dev ## Write anew what is generated: dashboard, Kubernetes manifests, parts of docs/
+	$(BIN)/python -m dashboards.generate
+	$(BIN)/python deploy/kubernetes/generate.py
+	$(BIN)/python tools/generate_docs.py
+
 test: $(VENV)/.dev test-tools ## Install what the tests need and run all of them
 	$(BIN)/pytest -n 2 --dist loadfile -m "not soak"
 
@@ -37,6 +45,7 @@ bench: $(VENV)/.dev test-tools ## Measure, side by side with peers, and print ra
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/spend.py
+	$(BIN)/python bench/bench_growth.py
 
 test-tools: ## Install the programs that the tests run (tools/test-packages.txt), or say which are missing
 	@tools/install-test-packages.sh

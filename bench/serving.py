@@ -19,6 +19,7 @@ class Exporter:
     def __init__(self, port: int, process: "subprocess.Popen[bytes]") -> None:
         """`port` on loopback."""
         self.process = process
+        self.port = port
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
     def scrape(self) -> bytes:

@@ -14,7 +14,7 @@ from preempt_exporter.metrics.families import FAMILIES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = (ROOT / "README.md", DOCS / "metrics.md", DOCS / "configuration.md", DOCS / "commands.md")
+PAGES = (ROOT / "README.md", DOCS / "metrics.md", DOCS / "configuration.md", DOCS / "commands.md", DOCS / "mapping.md")
 NO_METRICS = {"preempt_exporter", "preempt_budget"}
 """The package, and a reason of rejections."""
 

@@ -4,7 +4,8 @@
 #
 #     .engines/trixie/usr/bin/promtool         2.53
 #     .engines/sid/usr/bin/promtool            the newest 3.x that Debian has
-#     .engines/sid/usr/bin/vmalert             VictoriaMetrics
+#     .engines/sid/usr/bin/vmalert             VictoriaMetrics' rules
+#     .engines/sid/usr/bin/victoria-metrics    and its database
 #
 # apt does it, with an index and a configuration of its own below .engines, so it needs no root, checks signatures, and
 # leaves the system's package lists alone. The mirror is the one that this machine's own apt sources name.
@@ -13,7 +14,7 @@ set -eu
 
 cd "$(dirname "$0")/.."
 engines=$PWD/.engines
-[ -x "$engines/trixie/usr/bin/promtool" ] && [ -x "$engines/sid/usr/bin/promtool" ] && [ -x "$engines/sid/usr/bin/vmalert" ] && exit 0
+[ -x "$engines/trixie/usr/bin/promtool" ] && [ -x "$engines/sid/usr/bin/promtool" ] && [ -x "$engines/sid/usr/bin/victoria-metrics" ] && exit 0
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
     echo "No apt here: put promtool 2.53 at .engines/trixie/usr/bin/promtool and 3.x at .engines/sid/usr/bin/promtool to test on both." >&2
@@ -46,4 +47,5 @@ fetch() { # suite package program
 fetch trixie promtool promtool
 fetch sid promtool promtool
 fetch sid victoria-metrics vmalert
+fetch sid victoria-metrics victoria-metrics
 rm -rf "$engines/.apt"

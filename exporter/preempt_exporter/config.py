@@ -16,7 +16,8 @@ from msgspec import Struct
 from preempt_exporter.durations import parse_duration_ms
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.ledger.records import MAX_EXACT_INTEGER, MAX_LANE_BYTES
-from preempt_exporter.settings import LaneSettings, TaskDefaults, TaskSettings, Thresholds
+from preempt_exporter.mapping_section import read_mappings
+from preempt_exporter.settings import LaneSettings, MappingRule, TaskDefaults, TaskSettings, Thresholds
 from preempt_exporter.yaml_section import Section, read_section
 
 
@@ -178,10 +179,11 @@ _LANE_KEYS: Mapping[str, Callable[[str], Any]] = {
 
 
 class Config(Struct, frozen=True):
-    """Everything resolved, by setting name; lanes as the file lists them."""
+    """Everything resolved, by setting name; lanes and field mappings as the file lists them."""
 
     values: Mapping[str, Any]
     lanes: tuple[Mapping[str, Any], ...]
+    mappings: tuple[MappingRule, ...] = ()
 
     def tasks(self) -> TaskSettings:
         """How lives are kept and shown."""
@@ -240,7 +242,7 @@ def resolve(args: Namespace, environ: Mapping[str, str] | None = None) -> Config
     """Flag over environment over file over default. `UsageError` or `ConfigError` names what is wrong and where."""
     environ = os.environ if environ is None else environ
     path = getattr(args, "config.file", None)
-    file_values, lanes = _read_file(path) if path else ({}, ())
+    file_values, lanes, mappings = _read_file(path) if path else ({}, (), ())
     values: dict[str, Any] = {}
     for setting in SETTINGS:
         given = getattr(args, setting.name, None)
@@ -254,7 +256,7 @@ def resolve(args: Namespace, environ: Mapping[str, str] | None = None) -> Config
             values[setting.name] = None
         else:
             values[setting.name] = _parsed(setting, setting.default, setting.name)
-    return Config(values, lanes)
+    return Config(values, lanes, mappings)
 
 
 def _parsed(setting: Setting, given: str | list[str], origin: str) -> Any:
@@ -267,7 +269,7 @@ def _parsed(setting: Setting, given: str | list[str], origin: str) -> Any:
         raise UsageError(f"{origin}: {error}") from error
 
 
-def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]]:
+def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...], tuple[MappingRule, ...]]:
     try:
         root = read_section(path)
     except OSError as error:
@@ -277,7 +279,7 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
     for setting in SETTINGS:
         group, _, name = setting.name.partition(".")
         by_section.setdefault(group, {})[name] = setting
-    root.refuse_unknown((*by_section, "lanes"))
+    root.refuse_unknown((*by_section, "lanes", "mappings"))
     for section_name, settings in by_section.items():
         if "" in settings:
             _take(values, root, section_name, settings[""])
@@ -294,7 +296,7 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
         if lane["name"] in lanes:
             entry.fail("name", f"lane {lane['name']!r} is there twice")
         lanes[lane["name"]] = lane
-    return values, tuple(lanes.values())
+    return values, tuple(lanes.values()), read_mappings(root)
 
 
 def _take(values: dict[str, Any], section: Section, key: str, setting: Setting) -> None:

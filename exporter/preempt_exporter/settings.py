@@ -75,3 +75,41 @@ class LaneSettings(Struct, frozen=True, kw_only=True):
     """How old an attempt may be to count in the window gauges."""
     prefill_tokens_per_s: dict[str, float] = field(default_factory=dict)
     """Measured prefill rate by lane; a lane without one uses its decode rate."""
+
+
+class ValueSource(Struct, frozen=True, kw_only=True):
+    """Where one of our values comes from on somebody else's line. Values of ours are kept as JSON text."""
+
+    path: tuple[str, ...] | None = None
+    """The keys that lead to the value, outermost first; None: `constant` it is."""
+    constant: str = "null"
+    words: dict[str, str] = field(default_factory=dict)
+    """What becomes of certain values: theirs as a word (`200`, `true`, `null`, `done`), ours as JSON text."""
+    otherwise: str | None = None
+    """What becomes of every value that `words` does not name; None: it stays what it is."""
+    missing: str | None = None
+    """What stands in for a value that is not there or null; None: nothing does."""
+    unit: str | None = None
+    """How their moment or duration is written: `s`, `ms`, `us`, `ns` or `rfc3339`; None: as ours."""
+    quoted: bool = False
+    """Whether numbers may be written in quotes."""
+    plus: tuple["ValueSource", ...] = ()
+    """What is added, or joined on where our field is a name; where one is not there, the whole is not there."""
+    minus: tuple["ValueSource", ...] = ()
+
+
+class MappingRule(Struct, frozen=True, kw_only=True):
+    """How lines that nobody wrote for us are read: one entry of `mappings` in the configuration file."""
+
+    place: str
+    """Where the rule stands, as `file:line`."""
+    files: tuple[str, ...]
+    """Absolute globs of ledgers, or of bare names, which match in any folder."""
+    when: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = ()
+    """Conditions that must all hold: a path and the words that its value may be."""
+    event: ValueSource
+    """The line's kind: a constant, or a value of theirs through `words`; without words it is one of our own names."""
+    fields: dict[str, tuple[ValueSource, ...]]
+    """By field of ours the places to look at; the first that holds something counts."""
+    refuse_other: bool = False
+    """Whether a line that no rule speaks of is bad rather than ignored."""

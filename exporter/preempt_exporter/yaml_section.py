@@ -13,6 +13,20 @@ _BOOL = "tag:yaml.org,2002:bool"
 _TRUE_WORDS = frozenset({"true", "yes", "on"})
 
 
+class Scalar:
+    """A single value of a YAML file and its place."""
+
+    def __init__(self, node: yaml.ScalarNode, *, path: str) -> None:
+        """`text` is the value as it is written; None for null."""
+        self.text = None if node.tag == _NULL else str(node.value)
+        self._node = node
+        self._path = path
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise `ConfigError` where the value stands."""
+        _fail(self._path, self._node, message)
+
+
 class Section:
     """A mapping of a YAML file: its keys are taken one by one, and what is left over is refused."""
 
@@ -78,6 +92,18 @@ class Section:
         if not isinstance(node, yaml.SequenceNode):
             _fail(self.path, node, f"{key} must be a list")
         return [Section(item, path=self.path, name=f"an entry of {key}") for item in node.value]
+
+    def parts(self, key: str) -> "list[Scalar | Section]":
+        """The single values and mappings that are listed at `key`; one alone is a list of one."""
+        node = self._values.get(key)
+        if node is None:
+            return []
+        return [self._part(key, part) for part in (node.value if isinstance(node, yaml.SequenceNode) else [node])]
+
+    def _part(self, key: str, node: yaml.Node) -> "Scalar | Section":
+        if isinstance(node, yaml.ScalarNode):
+            return Scalar(node, path=self.path)
+        return Section(node, path=self.path, name=key)
 
     def flag(self, key: str, *, default: bool) -> bool:
         """The boolean at `key`."""

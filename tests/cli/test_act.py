@@ -225,6 +225,22 @@ def test_while_a_service_runs_its_tasks_are_reclaimed_through_it(
         assert running.client.task("t", "admit", lane="free")["reason"] == "drain_mode"
 
 
+def test_without_the_token_it_says_where_to_get_it(
+    ledger: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that knows us not is one line with the flag; the token's file opens it."""
+    with control(ledger.parent) as running:
+        monkeypatch.delenv("LEDGER_PATH")
+        arguments = ("act", "drain_and_reject", "--lane", "free", "--control", running.url)
+        assert exit_status(*arguments) == 2
+        said = capsys.readouterr().err
+        assert is_one_line(said)
+        assert "--token-file" in said
+        (ledger.parent / "token").write_text(TOKEN, encoding="utf-8")
+        assert exit_status(*arguments, "--token-file", str(ledger.parent / "token")) == 0
+        assert capsys.readouterr().out == "put lane free under drain_and_reject (0 in flight)\n"
+
+
 def test_a_run_is_stopped_in_the_store_that_is_named(ledger: Path) -> None:
     """`--store` stops the run for drivers that see no switch file, and `resume` finds it there again."""
     url = f"sqlite:///{ledger}.elsewhere.db"

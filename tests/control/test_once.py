@@ -13,6 +13,7 @@ from preempt_exporter.control.bodies import body_from, json_object
 from preempt_exporter.control.desk import Desk
 from preempt_exporter.control.operations import Operation
 from preempt_exporter.control.table import OPERATIONS
+from preempt_exporter.errors import LedgerWriteError, StoreUnavailable
 from preempt_exporter.gate.switches import SwitchFile
 from preempt_exporter.ledger.records import Admit
 from preempt_exporter.ledger.writer import LedgerWriter
@@ -194,6 +195,33 @@ def _die(desk: Desk) -> None:
     """What the end of a process does: descriptors close, nothing is written."""
     desk.gate.write_snapshot = lambda: None  # type: ignore[method-assign]
     desk.close()
+
+
+class FullDisk:
+    """A ledger that takes nothing."""
+
+    def append(self, *records: Any) -> None:
+        raise LedgerWriteError("l", "no space left on device")
+
+
+def test_a_grant_whose_line_waits_in_the_store_is_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Granted on a full disk and never answered: told as unavailable while that lasts, and then as the grant it was."""
+    service = Service(tmp_path / "l.jsonl", FixedClock(NOW_MS))
+    service.ask("/v1/runs/r/open", {}, "open")
+
+    def die(key: str, answer: bytes) -> None:
+        raise Killed
+
+    with monkeypatch.context() as dying:
+        dying.setattr(service.desk.spend, "_sink", FullDisk())
+        dying.setattr(service.desk.once, "_keep_answer", die)
+        with pytest.raises(Killed):
+            service.ask("/v1/runs/r/shards/3/grant", SPEND, "k")
+        with pytest.raises(StoreUnavailable):
+            service.ask("/v1/runs/r/shards/3/grant", SPEND, "k")
+    answer, repeated = service.ask("/v1/runs/r/shards/3/grant", SPEND, "k")
+    assert (answer["outcome"], answer["epoch"], repeated) == ("GRANTED", 0, True)
+    _die(service.desk)
 
 
 def test_an_admission_that_was_killed_and_is_over_starts_nobody(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`/v1/runs` over a real socket."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,21 @@ def test_a_run_from_open_to_its_accepted_set(tmp_path: Path) -> None:
             "run_close",
             "refuse",
         ]
+
+
+def test_a_run_is_kept_on_postgresql_too(tmp_path: Path, new_postgres_url: Callable[[], str]) -> None:
+    """`--store postgresql://…`: granted and committed once under their keys, over a restart."""
+    url = new_postgres_url()
+    for _ in range(2):
+        with control(tmp_path, store_url=url) as running:
+            running.post("/v1/runs/r/open", {}, Idempotency_Key="open")
+            granted = running.post("/v1/runs/r/shards/3/grant", GRANT, Idempotency_Key="grant").json
+            assert (granted["outcome"], granted["epoch"]) == ("GRANTED", 0)
+            commit = {"epoch": 0, "tokens": 10, "artifact_digest": "d"}
+            told = running.post("/v1/runs/r/shards/3/commit", commit, Idempotency_Key="commit").json
+            assert told["outcome"] == "COMMITTED"
+            assert running.client.ask("GET", "/v1/runs/r")["committed_tokens"] == 10
+            assert running.events() == ["run_open", "reserve", "commit"]
 
 
 def test_a_stopped_run_grants_nothing_until_it_is_resumed(tmp_path: Path) -> None:

@@ -121,11 +121,15 @@ def test_only_what_is_on_the_allow_list_is_done(tmp_path: Path, given: dict[str,
 
 
 def test_a_lane_is_never_opened_wider_by_an_alert(tmp_path: Path) -> None:
-    """A weaker action on a lane that is under a stronger one changes nothing."""
+    """A weaker action on a lane that is under a stronger one changes nothing, and a resumed lane stays open."""
     with control(tmp_path, webhook=ACTS) as running:
         assert notify(running, alert()) == ["acted"]
-        assert notify(running, alert("LaneQueueAgeHalfDeadline", "reject_enqueue"), group="h") == ["already"]
+        weaker = alert("LaneQueueAgeHalfDeadline", "reject_enqueue")
+        assert notify(running, weaker, group="h") == ["already"]
         assert lanes(running) == {"free": "abandon_lane"}
+        running.client.ask("POST", "/admin/resume", {"lane": "free"})
+        assert notify(running, weaker, group="h") == ["acted_before"]
+        assert lanes(running) == {}
 
 
 def test_the_rate_is_bounded_over_a_restart_too(tmp_path: Path) -> None:

@@ -44,6 +44,11 @@ def test_killed_and_stopped_processes_leave_one_artifact_per_shard(
     assert done.stderr == ""
 
 
+def heed_interrupts() -> None:
+    """A suite that runs in the background hands down that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(("stop", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_drill_ends_at_once(stop: signal.Signals, status: int, tmp_path: Path) -> None:
     """An interrupt at the terminal, or SIGTERM, calls every slot off: no rest is waited for, no process stays."""
@@ -60,6 +65,7 @@ def test_an_interrupted_drill_ends_at_once(stop: signal.Signals, status: int, tm
             text=True,
             start_new_session=True,
             env=os.environ | {"TMPDIR": temporary},
+            preexec_fn=heed_interrupts,
         ) as drill,
     ):
         try:

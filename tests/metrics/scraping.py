@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 from prometheus_client.samples import Sample
 
-from preempt_exporter.ledger.decode import decode_chunk
+from preempt_exporter.ledger.decode import Decoded, decode_chunk
 from preempt_exporter.metrics.families import FAMILIES, Family
 from preempt_exporter.metrics.scrape import Scrape
 from preempt_exporter.metrics.self_samples import Reading
@@ -32,6 +33,14 @@ READING = Reading(
 VERSION = "1.2.3"
 
 
+class Decode(Protocol):
+    """A way to read whole lines."""
+
+    def __call__(self, data: bytes, *, at_file_start: bool) -> Decoded:
+        """Their records and bad lines."""
+        ...
+
+
 class Exporter:
     """Everything between bytes and text, without files, threads or a network."""
 
@@ -44,13 +53,15 @@ class Exporter:
         self.watched = Watched(tasks or TaskSettings(series_of_worst=None), lanes or LaneSettings())
         self.scrape = Scrape(self.watched, thresholds or Thresholds(), VERSION)
 
-    def read(self, data: bytes, now_ms: int, ledger: str = "l.jsonl") -> "Exporter":
+    def read(self, data: bytes, now_ms: int, ledger: str = "l.jsonl", *, decode: "Decode" = decode_chunk) -> "Exporter":
         """Decode and fold whole lines, read at `now_ms`."""
-        decoded = decode_chunk(data, at_file_start=True)
+        decoded = decode(data, at_file_start=True)
         counts = self.watched.figures.counts
         counts.lines += decoded.lines
         for bad in decoded.bad:
             counts.errors[bad.reason] += 1
+        if decoded.ignored:
+            counts.ignored = decoded.ignored
         self.watched.fold(decoded.records, ledger, now_ms)
         return self
 

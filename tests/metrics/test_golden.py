@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from preempt_exporter.ledger.decode import decode_chunk
+from preempt_exporter.ledger.mapping import Mapping
+from preempt_exporter.mapping_section import read_mappings
 from preempt_exporter.metrics.families import FAMILIES
+from preempt_exporter.yaml_section import read_section
 from tests import shared_samples
-from tests.metrics.scraping import GOLDEN, Exporter, Samples, sound_samples
+from tests.metrics.scraping import GOLDEN, Decode, Exporter, Samples, sound_samples
 
 LEDGERS = sorted(path.name for path in GOLDEN.glob("*.jsonl"))
 FIRST_STAMPS_MS = re.compile(rb'"ts_ms": ?(\d{13})')
@@ -15,10 +19,16 @@ WITHOUT_STAMPS_MS = 1_795_956_000_000
 LOOK_AFTER_MS = 60_000
 
 
-def scraped(ledger: bytes) -> tuple[str, str]:
+def decoder_of(name: str) -> Decode:
+    """A ledger with a configuration file beside it is read by the mapping there."""
+    config = (GOLDEN / name).with_suffix(".yml")
+    return Mapping(read_mappings(read_section(str(config)))).decode if config.exists() else decode_chunk
+
+
+def scraped(ledger: bytes, decode: Decode = decode_chunk) -> tuple[str, str]:
     """Both formats, a minute after the newest stamp of this age in the ledger; what varies by machine is masked."""
     newest_ms = max((int(stamp) for stamp in FIRST_STAMPS_MS.findall(ledger)), default=WITHOUT_STAMPS_MS)
-    exporter = Exporter().read(ledger, newest_ms)
+    exporter = Exporter().read(ledger, newest_ms, decode=decode)
     now_ms = newest_ms + LOOK_AFTER_MS
     masked = [
         re.sub(r'python="[^"]*"', 'python="masked"', text)
@@ -37,7 +47,7 @@ def held_to(golden: Path, text: str, request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize("name", LEDGERS)
 def test_own_ledger(name: str, request: pytest.FixtureRequest) -> None:
     """A ledger of ours gives exactly the scrape beside it, in a form that both parsers read to the same samples."""
-    text, openmetrics = scraped((GOLDEN / name).read_bytes())
+    text, openmetrics = scraped((GOLDEN / name).read_bytes(), decoder_of(name))
     sound_samples(text, openmetrics)
     held_to((GOLDEN / name).with_suffix(".prom"), text, request)
 
@@ -74,4 +84,4 @@ def test_the_goldens_show_every_family() -> None:
 
 
 def samples_of_own(name: str) -> Samples:
-    return sound_samples(*scraped((GOLDEN / name).read_bytes()))
+    return sound_samples(*scraped((GOLDEN / name).read_bytes(), decoder_of(name)))

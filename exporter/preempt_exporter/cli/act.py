@@ -97,7 +97,9 @@ def _through_service(args: Namespace, request: ActRequest) -> dict[str, Any]:
         client = ControlClient(args.control, _token(args), patience_s=PATIENCE_S)
         return client.ask("POST", "/admin/act", fields)
     except (ValueError, ControlRefused) as error:
-        raise UsageError(f"--control {args.control}: {error}") from error
+        unknown = isinstance(error, ControlRefused) and error.status == 401
+        hint = "; give --token-file, or the ledger that the token lies beside" if unknown else ""
+        raise UsageError(f"--control {args.control}: {error}{hint}") from error
     except ControlUnavailable as error:
         raise UnreadableInput(args.control, f"{error}; without --control act needs no service") from error
 

@@ -10,11 +10,14 @@ from typing import Protocol, TextIO
 
 from msgspec import Struct
 
+from preempt_exporter.cli.decoding import MappedLedgers
 from preempt_exporter.clock import SystemClock
+from preempt_exporter.config import add_setting_arguments, resolve
 from preempt_exporter.errors import UnreadableInput
 from preempt_exporter.ledger.bad_line import LINE_ERROR_REASONS
 from preempt_exporter.ledger.chunk import Chunk
-from preempt_exporter.ledger.decode import decode_chunk
+from preempt_exporter.ledger.chunk_decoder import ChunkDecoder, decode_natively
+from preempt_exporter.ledger.decode import Decoded
 from preempt_exporter.ledger.records import MAX_LINE_BYTES
 
 STANDARD_INPUT = "-"
@@ -28,7 +31,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         "line is good, 1 when one is bad, 2 when an input cannot be read."
     )
     parser.epilog = f"reasons: {', '.join(LINE_ERROR_REASONS)}"
-    parser.add_argument("--json", dest="as_json", action="store_true", help="one JSON object instead of lines")
+    parser.add_argument(
+        "--json",
+        dest="as_json",
+        action="store_true",
+        help="one JSON object instead of lines; with --explain one for each line",
+    )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="say of every line what it was read as, and what each field was made from by a field mapping",
+    )
+    add_setting_arguments(parser, ())
     parser.add_argument(
         "ledgers",
         metavar="LEDGER",
@@ -46,9 +60,16 @@ def run(args: Namespace) -> int:
         named_chunks(named) if named else (),
         standard_input_chunks() if STANDARD_INPUT in args.ledgers else (),
     )
-    findings = Findings()
-    report = report_json if args.as_json else report_lines
-    report(findings.among(watched(chunks, clock=SystemClock())), findings, sys.stdout)
+    # Only a configuration file can change what is read; a strange environment is no matter here.
+    mapped = MappedLedgers(resolve(args).mappings if getattr(args, "config.file") else ())
+    findings = Findings(mapped.decode if mapped.rules else decode_natively)
+    if args.explain:
+        from preempt_exporter.cli.explain import explain
+
+        explain(chunks, mapped, findings, sys.stdout, as_json=args.as_json)
+    else:
+        report = report_json if args.as_json else report_lines
+        report(findings.among(watched(chunks, clock=SystemClock())), findings, sys.stdout)
     if not args.as_json:
         print(findings.summary(), file=sys.stderr)
     return 1 if findings.reasons else 0
@@ -75,27 +96,40 @@ class _ReadSoFar(Struct, frozen=True):
 class Findings:
     """Counts what was read while it is being read."""
 
-    def __init__(self) -> None:
+    def __init__(self, decode: ChunkDecoder = decode_natively) -> None:
         """Nothing was read yet."""
+        self._decode = decode
         self.lines = 0
         """All lines but blank ones."""
+        self.ignored = 0
+        """Lines that a field mapping says nothing about."""
         self.reasons: Counter[str] = Counter()
         self._read: dict[str, _ReadSoFar] = {}
 
     def among(self, chunks: Iterable[Chunk]) -> Iterator[Finding]:
         """The bad lines of the chunks; of each file its chunks in order."""
         for chunk in chunks:
-            decoded = decode_chunk(chunk.data, at_file_start=chunk.offset == 0)
-            lines_before = self._lines_before(chunk)
-            self._read[chunk.path] = _ReadSoFar(
-                chunk.ledger, chunk.offset + len(chunk.data), lines_before + chunk.data.count(b"\n")
-            )
-            self.lines += decoded.lines
+            lines_before = self.begin(chunk)
+            decoded = self._decode(chunk)
+            self.count(decoded)
             for bad in decoded.bad:
-                self.reasons[bad.reason] += 1
                 yield Finding(
                     chunk.path, lines_before + bad.line + 1, chunk.offset + bad.offset, bad.reason, bad.detail
                 )
+
+    def begin(self, chunk: Chunk) -> int:
+        """Note that the chunk is read now; how many lines of its file come before it."""
+        lines_before = self._lines_before(chunk)
+        self._read[chunk.path] = _ReadSoFar(
+            chunk.ledger, chunk.offset + len(chunk.data), lines_before + chunk.data.count(b"\n")
+        )
+        return lines_before
+
+    def count(self, decoded: Decoded) -> None:
+        """Add what some lines held."""
+        self.lines += decoded.lines
+        self.ignored += decoded.ignored
+        self.reasons.update(bad.reason for bad in decoded.bad)
 
     @property
     def files(self) -> int:
@@ -117,14 +151,14 @@ class Findings:
         """What was read, in one line."""
         reasons = ", ".join(f"{reason} {count}" for reason, count in self.reasons.most_common())
         return f"{_plural(self.lines, 'line')} in {_plural(self.files, 'file')}: {self.reasons.total()} bad" + (
-            f" ({reasons})" if reasons else ""
+            (f" ({reasons})" if reasons else "") + (f", {self.ignored} ignored" if self.ignored else "")
         )
 
 
 def report_lines(found: Iterable[Finding], _findings: Findings, out: TextIO) -> None:
     """Write `file:line: reason: detail` as lines are found."""
     for bad in found:
-        print(f"{_printable(bad.file)}:{bad.line}: {bad.reason}: {bad.detail}", file=out, flush=True)
+        print(f"{printable_path(bad.file)}:{bad.line}: {bad.reason}: {bad.detail}", file=out, flush=True)
 
 
 def report_json(found: Iterable[Finding], findings: Findings, out: TextIO) -> None:
@@ -139,6 +173,7 @@ def report_json(found: Iterable[Finding], findings: Findings, out: TextIO) -> No
         "files": findings.files,
         "lines": findings.lines,
         "bad": findings.reasons.total(),
+        "ignored": findings.ignored,
         "reasons": dict(findings.reasons.most_common()),
     }
     out.write(f"],\n {json.dumps(totals)[1:]}\n")
@@ -200,7 +235,7 @@ def stream_chunks(stream: ByteStream, name: str) -> Iterator[Chunk]:
         yield Chunk(ledger=name, path=name, offset=offset, data=pending)
 
 
-def _printable(path: str) -> str:
+def printable_path(path: str) -> str:
     """A path whose bytes are no UTF-8 must not stop the report."""
     return path.encode(errors="backslashreplace").decode()
 

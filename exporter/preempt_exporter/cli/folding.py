@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 
 from preempt_exporter import __version__
+from preempt_exporter.cli.decoding import begin_counting_ignored, chunk_decoder
 from preempt_exporter.config import Config
 from preempt_exporter.errors import UsageError
-from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.metrics.scrape import Scrape
 from preempt_exporter.metrics.self_samples import Reading
 from preempt_exporter.state.watched import Watched
@@ -28,11 +28,15 @@ def fold_ledgers(patterns: Sequence[str], config: Config, now_ms: int, *, pendin
     `UnreadableInput` for a named path that is not there.
     """
     consumed = Consumed()
+    decode = chunk_decoder(config)
     watched = Watched(config.tasks(), config.lane_settings())
+    begin_counting_ignored(watched.figures, config)
     counts = watched.figures.counts
     for chunk in read_batch(patterns, pending_too=pending_too, consumed=consumed):
-        decoded = decode_chunk(chunk.data, at_file_start=chunk.offset == 0)
+        decoded = decode(chunk)
         counts.lines += decoded.lines
+        if counts.ignored is not None:
+            counts.ignored += decoded.ignored
         for bad in decoded.bad:
             counts.errors[bad.reason] += 1
         watched.fold(decoded.records, chunk.ledger, now_ms)

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from preempt_exporter.cli.decoding import chunk_decoder
 from preempt_exporter.config import Config, add_setting_arguments, resolve
 from preempt_exporter.decide.break_even import LaneAccumulator
 from preempt_exporter.decide.token_price import TokenPrice
@@ -61,7 +62,7 @@ def run(args: Namespace) -> int:
     config = resolve(args)
     if args.margin_s is None:
         args.margin_s = config.thresholds().margin_s
-    telemetry = Telemetry(read_batch(args.telemetry))
+    telemetry = Telemetry(read_batch(args.telemetry), chunk_decoder(config))
     lanes = LaneTelemetry(last=args.last)
     for attempt in _with_progress(telemetry):
         lanes.add(attempt)
@@ -125,6 +126,8 @@ def _notes(telemetry: Telemetry, rows: Iterable[ReportRow], args: Namespace) -> 
         notes.append(f"Left out: {telemetry.repeats} repeated lines.")
     if telemetry.bad_lines:
         notes.append(f"Left out: {telemetry.bad_lines} bad lines.")
+    if telemetry.ignored:
+        notes.append(f"Left out: {telemetry.ignored} lines that no field mapping speaks of.")
     notes += [
         f"Lane {row.figures.lane}: {row.figures.unknown_token_attempts} attempts with unknown tokens are left out of "
         "token figures."

@@ -127,3 +127,10 @@ def _say_bad_lines(folded: LedgerRows) -> None:
     bad = sum(folded.watched.figures.counts.errors.values())
     if bad:
         print(f"{bad} bad lines were skipped; 'preempt-exporter check' names them", file=sys.stderr)
+    ignored = folded.watched.figures.counts.ignored
+    if ignored:
+        print(
+            f"{ignored} lines that no field mapping speaks of were ignored; "
+            "'preempt-exporter check --explain' shows them",
+            file=sys.stderr,
+        )

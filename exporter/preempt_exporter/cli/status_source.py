@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+from preempt_exporter.cli.decoding import chunk_decoder
 from preempt_exporter.cli.exporter_client import fetch
 from preempt_exporter.cli.folding import fold_ledgers
 from preempt_exporter.cli.status_explain import Explained
@@ -14,7 +15,6 @@ from preempt_exporter.clock import Clock
 from preempt_exporter.config import Config
 from preempt_exporter.decide.cadence import mean_time_between_preemptions_s
 from preempt_exporter.errors import UnreadableInput, UsageError
-from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.state.rates import LaneMeasurements
 from preempt_exporter.state.survey import NO_RATES
 from preempt_exporter.state.task_row import TaskRow, evidence_of, task_rows
@@ -81,13 +81,14 @@ class FollowedRows(LedgerRows):
         """The ledgers need not exist yet."""
         super().__init__(Watched(config.tasks(), config.lane_settings()), config)
         self._tail = Tail(list(patterns), clock=clock)
+        self._decode = chunk_decoder(config)
 
     def rows(self, now_ms: int) -> list[TaskRow]:
         """Read to the end of what there is, then look."""
         self._tail.scan()
         while True:
             for chunk in self._tail.read(READ_BYTES):
-                records = decode_chunk(chunk.data, at_file_start=chunk.offset == 0).records
+                records = self._decode(chunk).records
                 self.watched.fold(records, chunk.ledger, now_ms)
             if not self._tail.has_more():
                 break

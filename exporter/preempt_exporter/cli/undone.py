@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from preempt_exporter.cli.decoding import chunk_decoder
 from preempt_exporter.cli.folding import ledgers_of
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.config import TASK_NAMES, Config, add_setting_arguments, resolve
-from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.ledger.records import MAX_EXACT_INTEGER, Complete
 from preempt_exporter.state.life import ABANDONED, COMPLETE, DRAINED, REJECTED
 from preempt_exporter.state.watched import Watched
@@ -76,8 +76,9 @@ def undone_tasks(patterns: Sequence[str], config: Config, now_ms: int) -> list[U
     settings = replace(config.tasks(), limit=MAX_EXACT_INTEGER)
     watched = Watched(settings, config.lane_settings())
     completed: set[tuple[str | None, str]] = set()
+    decode = chunk_decoder(config)
     for chunk in read_batch(patterns):
-        records = decode_chunk(chunk.data, at_file_start=chunk.offset == 0).records
+        records = decode(chunk).records
         folded = 0
         for index, record in enumerate(records):
             if isinstance(record, Complete):

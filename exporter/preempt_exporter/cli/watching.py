@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from preempt_exporter.cli.decoding import begin_counting_ignored, chunk_decoder
 from preempt_exporter.clock import Clock
 from preempt_exporter.config import Config
 from preempt_exporter.pipeline.reader import Reader
@@ -36,9 +37,13 @@ class Watching:
         self._snapshots = SnapshotKeeper(Path(state_file), clock) if state_file else None
         kept = self._snapshots.load() if self._snapshots is not None else None
         watched = Watched(config.tasks(), config.lane_settings(), kept.figures if kept else None)
+        begin_counting_ignored(watched.figures, config)
         tail = Tail(patterns, clock=clock, positions=kept.positions if kept else None)
         watch = Watch(clock=clock, mode=config.values["watch"])
-        self.reader = Reader(tail, watch, watched, self._snapshots, clock, kept.tail_counts if kept else None)
+        counts_before = kept.tail_counts if kept else None
+        self.reader = Reader(
+            tail, watch, watched, self._snapshots, clock, counts_before=counts_before, decode=chunk_decoder(config)
+        )
         self.stop = threading.Event()
         """Set to end it, or by the reader itself when reading broke down."""
         self.broken = False

@@ -9,7 +9,7 @@ from preempt_exporter.clock import Clock
 from preempt_exporter.decide.lane_action import LANE_ACTIONS
 from preempt_exporter.errors import UsageError
 from preempt_exporter.gate.gate import Gate
-from preempt_exporter.gate.switches import SwitchChange, SwitchFile
+from preempt_exporter.gate.switches import SwitchChange, Switches, SwitchFile
 from preempt_exporter.ledger.records import Id, Lane, LaneDrain, LaneResume, Mode, RunResume, RunStop
 from preempt_exporter.ledger.sink import LedgerSink
 from preempt_exporter.spend.run_changes import SwitchRun
@@ -108,17 +108,20 @@ class Actions:
             return _answer(request, "for_a_person", f"{request.action} is a person's work: see the runbook")
         if request.action == "reclaim_lease":
             return self._reclaim(request)
-        change = self._change(request)
-        if request.lane is not None and request.action in LANE_ACTIONS and self.is_covered(request):
-            held = self._switch_file.read().lane_action(request.lane)
-            if held != request.action:
-                says = f"lane {request.lane} is under {held}, which includes {request.action}: resume it first"
-                return _answer(request, "already", says, in_flight=self._running(request.lane))
         if request.dry_run:
+            if _is_weaker(request, self._switch_file.read()):
+                return self._already(request)
             return _answer(request, "would", f"would {_in_words(request)}")
-        self._switch_file.change(change, self._sink)
+        change = self._change(request)
+        if self._switch_file.change_unless(lambda now: _is_weaker(request, now), change, self._sink) is None:
+            return self._already(request)
         self._tell_store(request)
         return self.done(request)
+
+    def _already(self, request: ActRequest) -> ActAnswer:
+        held = self._switch_file.read().lane_action(request.lane or "")
+        says = f"lane {request.lane} is under {held}, which includes {request.action}: resume it first"
+        return _answer(request, "already", says, in_flight=self._running(request.lane or ""))
 
     def done(self, request: ActRequest) -> ActAnswer:
         """The answer once it is done."""
@@ -130,10 +133,7 @@ class Actions:
         switches = self._switch_file.read()
         if request.action == "stop_run":
             return request.run in switches.stopped_runs
-        held = switches.lane_action(request.lane or "")
-        if held is None or request.action not in STRENGTH:
-            return False
-        return held not in STRENGTH or STRENGTH.index(held) >= STRENGTH.index(request.action)
+        return switches.lane_action(request.lane or "") == request.action or _is_weaker(request, switches)
 
     def stands(self, request: ActRequest) -> bool:
         """Whether the switch file says what the action asked for."""
@@ -185,6 +185,14 @@ class Actions:
 
     def _running(self, lane: str) -> int | None:
         return None if self._in_flight is None else self._in_flight(lane)
+
+
+def _is_weaker(request: ActRequest, switches: Switches) -> bool:
+    """Whether the lane is under an action that closes all that this one would close, and more."""
+    held = switches.lane_action(request.lane or "")
+    if held is None or request.action not in STRENGTH:
+        return False
+    return held not in STRENGTH or STRENGTH.index(held) > STRENGTH.index(request.action)
 
 
 def _check_target(request: ActRequest) -> None:

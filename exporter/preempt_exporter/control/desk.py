@@ -68,7 +68,7 @@ class Desk:
         self._lock = lock_service(ledger)
         end_torn_line(ledger)
         self.writer = LedgerWriter(ledger)
-        self.once = RequestsOnce(beside(ledger, "requests"), ledger, clock)
+        self.once = RequestsOnce(beside(ledger, "requests"), ledger, clock, append_pending=self._append_pending)
         self.sink: LedgerSink = MarkedSink(self.writer, self.once)
         self.switch_file = SwitchFile(ledger)
         self._gate_settings = gate_settings
@@ -113,6 +113,9 @@ class Desk:
             self.once.close()
             self.writer.close()
             os.close(self._lock)
+
+    def _append_pending(self) -> bool:
+        return self.spend.append_pending()
 
     def _gate_of_others(self) -> Sequence[Gate]:
         return [

@@ -63,8 +63,12 @@ class Begun(Struct, frozen=True):
 class RequestsOnce:
     """Keyed requests of one ledger, in one SQLite file beside it."""
 
-    def __init__(self, path: Path, ledger: Path, clock: Clock) -> None:
-        """Open or make the file. Raises `StoreUnavailable`."""
+    def __init__(self, path: Path, ledger: Path, clock: Clock, *, append_pending: Callable[[], bool]) -> None:
+        """Open or make the file. Raises `StoreUnavailable`.
+
+        `append_pending` puts spend lines that wait in the store on the ledger; False while it cannot.
+        """
+        self._append_pending = append_pending
         self._path = path
         self._ledger = ledger
         self._clock = clock
@@ -96,6 +100,10 @@ class RequestsOnce:
                 raise Problem(422, "this Idempotency-Key was used for another request within the last 24 hours")
             if answer is not None:
                 return answer, True
+            if not self._append_pending():
+                raise StoreUnavailable(
+                    f"{self._ledger} cannot be written; what became of the request is told once it can"
+                )
             found = recovered(self._begun(place, lines, spend_prefix))
             if found is not None:
                 self._keep_answer(key, found)

@@ -11,30 +11,7 @@ from preempt_exporter.control.desk import Desk
 from preempt_exporter.control.once import Begun
 from preempt_exporter.control.operations import Operation, Work
 from preempt_exporter.control.problems import Problem
-from preempt_exporter.ledger.records import (
-    Commit,
-    Compensate,
-    Record,
-    Refuse,
-    Release,
-    Renew,
-    Reserve,
-    Resume,
-    ShardCheckpoint,
-)
-from preempt_exporter.spend.parts import read_shard_name
-from preempt_exporter.spend.requests import (
-    CheckpointRequest,
-    CommitRequest,
-    CompensateRequest,
-    GrantRequest,
-    ReleaseRequest,
-    RenewRequest,
-    ReserveRequest,
-    ResumeRequest,
-    request_from,
-)
-from preempt_exporter.spend.rows import AcceptedArtifact, Outcome, RunPhase
+from preempt_exporter.spend.rows import AcceptedArtifact, RunPhase
 from preempt_exporter.spend.run_changes import CloseRun, OpenRun, RunChange
 
 
@@ -98,14 +75,7 @@ def _change(make: Callable[[str, Any], RunChange]) -> Work:
 
 
 def _changed(desk: Desk, names: Mapping[str, str], body: Any, begun: Begun) -> RunAnswer | None:
-    return _about(desk, names["run"]) if _spend_lines(desk, begun) else None
-
-
-def _spend_lines(desk: Desk, begun: Begun) -> list[Record]:
-    """What the request wrote. Raises `Problem` while lines wait in the store: what happened cannot be told yet."""
-    if not desk.spend.append_pending():
-        raise Problem(503, "the ledger cannot be written; what became of the request is told once it can")
-    return begun.lines
+    return _about(desk, names["run"]) if begun.lines else None
 
 
 def _open(run: str, body: OpenRunBody) -> OpenRun:
@@ -114,72 +84,6 @@ def _open(run: str, body: OpenRunBody) -> OpenRun:
 
 def _close(run: str, body: CloseRunBody) -> CloseRun:
     return CloseRun(run=run, by=body.by, reason=body.reason)
-
-
-# --- shards ---------------------------------------------------------------------------------------------------------
-
-_SHARD_REQUESTS: dict[str, tuple[type[Struct], str]] = {
-    "grant": (GrantRequest, "The next epoch of the shard: the driver's to ask for"),
-    "reserve": (ReserveRequest, "A reservation for an epoch that the driver numbered itself"),
-    "renew": (RenewRequest, "Let the lease end `lease_ms` from now"),
-    "checkpoint": (CheckpointRequest, "Progress up to a case"),
-    "resume": (ResumeRequest, "Where to go on"),
-    "commit": (CommitRequest, "Accept the artifact and bill its tokens"),
-    "release": (ReleaseRequest, "Give the reservation back unspent"),
-    "compensate": (CompensateRequest, "Take back an accepted artifact"),
-}
-
-
-def _ask(op: str) -> Work:
-    def carry_out(desk: Desk, names: Mapping[str, str], fields: Any) -> Outcome:
-        return desk.spend.apply(request_from(op, names["run"], names["shard"], fields))
-
-    return carry_out
-
-
-def _told(op: str) -> Callable[[Desk, Mapping[str, str], Any, Begun], Outcome | None]:
-    def recovered(desk: Desk, names: Mapping[str, str], fields: Any, begun: Begun) -> Outcome | None:
-        """The outcome, from the line that stands for it.
-
-        A `resume` line at index 0 does not tell `RESUME` from `RESTART`; a worker does the same after both.
-        """
-        run, shard = names["run"], names["shard"]
-        for line in reversed(_spend_lines(desk, begun)):
-            if getattr(line, "shard", None) == shard:
-                told = _outcome_of(line, op, shard_accepted=lambda: _is_accepted(desk, run, shard))
-                if told is not None:
-                    return told
-        return None
-
-    return recovered
-
-
-def _is_accepted(desk: Desk, run: str, shard: str) -> bool:
-    return desk.spend.shard_accepted(run, read_shard_name(shard).base)
-
-
-def _outcome_of(line: Record, op: str, *, shard_accepted: Callable[[], bool]) -> Outcome | None:
-    match line:
-        case Reserve() if op in ("grant", "reserve"):
-            word = "GRANTED" if op == "grant" else "RESERVED"
-            more: dict[str, Any] = {"tokens": line.tokens, "lease_expires_ms": line.lease_expires_ms}
-        case Renew() if op == "renew":
-            word, more = "RENEWED", {"lease_expires_ms": line.lease_expires_ms}
-        case ShardCheckpoint() if op == "checkpoint":
-            word, more = "CHECKPOINTED", {"index": line.index, "tokens": line.tokens}
-        case Resume() if op == "resume":
-            word, more = "RESUME", {"index": line.index}
-        case Commit() if op == "commit":
-            word, more = "COMMITTED", {"tokens": line.tokens, "shard_accepted": shard_accepted()}
-        case Release() if op == "release":
-            word, more = "RELEASED", {"tokens": line.tokens}
-        case Compensate() if op == "compensate":
-            word, more = "COMPENSATED", {}
-        case Refuse():
-            word, more = line.reason, {"refused": True, "tokens": line.tokens}
-        case _:
-            return None
-    return Outcome(op=op, run=line.run, shard=line.shard, outcome=word, epoch=line.epoch, host=line.host, **more)
 
 
 RUN_OPERATIONS: tuple[Operation, ...] = (
@@ -209,18 +113,5 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         answers=RunAnswer,
         carry_out=_change(_close),
         recovered=_changed,
-    ),
-    *(
-        Operation(
-            method="POST",
-            path=f"/v1/runs/{{run}}/shards/{{shard:path}}/{op}",
-            summary=summary,
-            takes=takes,
-            answers=Outcome,
-            carry_out=_ask(op),
-            recovered=_told(op),
-            fields=True,
-        )
-        for op, (takes, summary) in _SHARD_REQUESTS.items()
     ),
 )

@@ -3,6 +3,7 @@
 import hmac
 import os
 import secrets
+from hashlib import sha256
 from pathlib import Path
 
 from preempt_exporter.errors import UnreadableInput, UsageError
@@ -62,5 +63,6 @@ def read_or_generate_token(path: Path) -> tuple[str, bool]:
 def is_bearer(authorization: str | None, token: str) -> bool:
     """Whether an Authorization header carries the token; takes as long for a near miss as for a far one."""
     scheme, _, given = (authorization or "").partition(" ")
-    matches = hmac.compare_digest(given.strip().encode("utf-8", "surrogatepass"), token.encode())
-    return matches and scheme.lower() == "bearer"
+    # Of hashes, since the comparison itself tells apart lengths.
+    digests = [sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given.strip(), token)]
+    return hmac.compare_digest(*digests) and scheme.lower() == "bearer"

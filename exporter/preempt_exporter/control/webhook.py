@@ -9,15 +9,15 @@ import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from preempt_exporter.clock import Clock
-from preempt_exporter.control.actions import AUTOMATIC, ActAnswer, ActionName, Actions, ActRequest
+from preempt_exporter.control.actions import AUTOMATIC, ActAnswer, Actions, ActRequest
 from preempt_exporter.control.desk import Desk
 from preempt_exporter.control.doors import WEBHOOK_PATH
+from preempt_exporter.control.notification import Alert, Done, Notification, Target, WebhookEntry, by_target
 from preempt_exporter.control.operations import Operation
 from preempt_exporter.control.problems import Problem
 from preempt_exporter.errors import PreemptExporterError, StoreUnavailable
@@ -48,30 +48,6 @@ LANE_AND_RUN_ALERTS = (
 )
 """The pack's alerts on lanes and runs whose action a machine can carry out."""
 
-Labels = dict[str, str]
-
-
-class Alert(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One alert of a notification."""
-
-    status: Literal["firing", "resolved"]
-    labels: Labels
-    starts_at: str = ""
-    fingerprint: str = ""
-
-    @property
-    def episode(self) -> str:
-        """The alert from the moment it began to fire."""
-        return f"{self.fingerprint or sorted(self.labels.items())}@{self.starts_at}"
-
-
-class Notification(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Alertmanager's payload, version 4."""
-
-    group_key: Annotated[str, Meta(max_length=64 * 1024)]
-    status: Literal["firing", "resolved"]
-    alerts: tuple[Alert, ...]
-
 
 class WebhookRules(Struct, frozen=True, kw_only=True):
     """What may be done without a person."""
@@ -83,33 +59,6 @@ class WebhookRules(Struct, frozen=True, kw_only=True):
     lanes: frozenset[str] | None = None
     """None: every lane."""
     most_per_hour: int = 10
-
-
-Done = Literal[
-    "acted",
-    "would_act",
-    "already",
-    "acted_before",
-    "resolved",
-    "per_task",
-    "alert_not_allowed",
-    "action_not_allowed",
-    "lane_not_allowed",
-    "no_target",
-    "rate_limited",
-    "failed",
-]
-
-
-class WebhookEntry(Struct, frozen=True, kw_only=True):
-    """What became of one target of a notification."""
-
-    alert: str
-    action: str
-    outcome: Done
-    lane: str | None = None
-    run: str | None = None
-    says: str = ""
 
 
 class WebhookAnswer(Struct, frozen=True, kw_only=True):
@@ -149,7 +98,7 @@ class Webhook:
         with self._one_at_a_time:
             try:
                 entries = [
-                    self._judge(notification, target, alerts) for target, alerts in _by_target(notification).items()
+                    self._judge(notification, target, alerts) for target, alerts in by_target(notification).items()
                 ]
             except sqlite3.Error as error:
                 raise StoreUnavailable(f"what was acted on cannot be remembered: {error}; nothing was done") from error
@@ -162,7 +111,7 @@ class Webhook:
         with self._one_at_a_time:
             self._connection.close()
 
-    def _judge(self, notification: Notification, target: "_Target", alerts: Sequence[Alert]) -> WebhookEntry:
+    def _judge(self, notification: Notification, target: Target, alerts: Sequence[Alert]) -> WebhookEntry:
         firing = [alert for alert in alerts if alert.status == "firing"]
         if not firing:
             self._forget(notification.group_key, target)
@@ -176,18 +125,21 @@ class Webhook:
             self._remember(notification.group_key, target, episodes, now_ms)
             return target.entry("acted_before")
         request = target.request(dry_run=not self._rules.acts)
-        if request.action != "reclaim_lease":
-            try:
-                if self._actions.is_covered(request):
-                    return target.entry("already", "it is under this action, or a stronger one")
-            except PreemptExporterError as error:
-                return target.entry("failed", str(error))
+        try:
+            covered = request.action != "reclaim_lease" and self._actions.is_covered(request)
+        except PreemptExporterError as error:
+            return target.entry("failed", str(error))
+        if covered:
+            # What a person resumes from here on stays open, as if the alert had acted itself.
+            if self._rules.acts:
+                self._remember(notification.group_key, target, episodes, now_ms)
+            return target.entry("already", "it is under this action, or a stronger one")
         if self._rules.acts and self._acted_last_hour(now_ms) >= self._rules.most_per_hour:
             return target.entry("rate_limited", f"{self._rules.most_per_hour} actions within an hour: ask a person")
         return self._act(notification.group_key, target, request, episodes, now_ms)
 
     def _act(
-        self, group_key: str, target: "_Target", request: ActRequest, episodes: set[str], now_ms: int
+        self, group_key: str, target: Target, request: ActRequest, episodes: set[str], now_ms: int
     ) -> WebhookEntry:
         try:
             answer: ActAnswer = self._actions.carry_out(request)
@@ -198,7 +150,7 @@ class Webhook:
             self._remember(group_key, target, episodes, now_ms)
         return target.entry("acted" if self._rules.acts else "would_act", answer.says)
 
-    def _why_not(self, target: "_Target") -> Done | None:
+    def _why_not(self, target: Target) -> Done | None:
         if target.per_task:
             return "per_task"
         if target.alert not in self._rules.alerts:
@@ -211,13 +163,13 @@ class Webhook:
             return "lane_not_allowed"
         return None
 
-    def _acted_in_same_episode(self, group_key: str, target: "_Target", episodes: set[str]) -> bool:
+    def _acted_in_same_episode(self, group_key: str, target: Target, episodes: set[str]) -> bool:
         rows = self._connection.execute(
             "SELECT episode FROM episodes WHERE group_key = ? AND target = ?", (group_key, target.name)
         )
         return not episodes.isdisjoint(row[0] for row in rows)
 
-    def _remember(self, group_key: str, target: "_Target", episodes: set[str], now_ms: int) -> None:
+    def _remember(self, group_key: str, target: Target, episodes: set[str], now_ms: int) -> None:
         self._connection.executemany(
             "INSERT OR REPLACE INTO episodes VALUES (?, ?, ?, ?)",
             [(group_key, target.name, episode, now_ms) for episode in episodes],
@@ -225,68 +177,12 @@ class Webhook:
         self._connection.execute("DELETE FROM episodes WHERE seen_ms < ?", (now_ms - REMEMBERED_MS,))
         self._connection.execute("DELETE FROM acted WHERE at_ms < ?", (now_ms - HOUR_MS,))
 
-    def _forget(self, group_key: str, target: "_Target") -> None:
+    def _forget(self, group_key: str, target: Target) -> None:
         self._connection.execute("DELETE FROM episodes WHERE group_key = ? AND target = ?", (group_key, target.name))
 
     def _acted_last_hour(self, now_ms: int) -> int:
         found = self._connection.execute("SELECT count(*) FROM acted WHERE at_ms > ?", (now_ms - HOUR_MS,)).fetchone()
         return int(found[0])
-
-
-class _Target(Struct, frozen=True, kw_only=True):
-    """What alerts of one notification ask for together."""
-
-    alert: str
-    action: str
-    lane: str | None
-    run: str | None
-    per_task: bool
-
-    @property
-    def name(self) -> str:
-        """The target's name within its group."""
-        return msgspec.json.encode([self.alert, self.action, self.lane, self.run]).decode()
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the labels name what the action is about."""
-        if self.action == "stop_run":
-            return self.run is not None
-        return self.lane is not None or (self.action == "reclaim_lease" and self.run is not None)
-
-    def entry(self, outcome: Done, says: str = "") -> WebhookEntry:
-        """What became of it."""
-        return WebhookEntry(
-            alert=self.alert, action=self.action, lane=self.lane, run=self.run, outcome=outcome, says=says
-        )
-
-    def request(self, *, dry_run: bool) -> ActRequest:
-        """The action on the one thing that it is about: the run for `stop_run`, the lane for a lane's action."""
-        action: ActionName = msgspec.convert(self.action, ActionName)
-        return ActRequest(
-            action=action,
-            lane=None if action == "stop_run" else self.lane,
-            run=self.run if action in ("stop_run", "reclaim_lease") else None,
-            by="alertmanager",
-            reason=self.alert,
-            dry_run=dry_run,
-        )
-
-
-def _by_target(notification: Notification) -> dict[_Target, list[Alert]]:
-    targets: dict[_Target, list[Alert]] = {}
-    for alert in notification.alerts:
-        labels = alert.labels
-        per_task = bool(labels.get("task_id"))
-        target = _Target(
-            alert=labels.get("alertname", ""),
-            action=labels.get("action", ""),
-            lane=labels.get("lane") or None,
-            run=labels.get("run") or None,
-            per_task=per_task,
-        )
-        targets.setdefault(target, []).append(alert)
-    return targets
 
 
 def webhook_operation(webhook: Webhook) -> Operation:

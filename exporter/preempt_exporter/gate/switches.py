@@ -8,7 +8,7 @@ import contextlib
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -111,10 +111,24 @@ class SwitchFile:
         again is a line again and changes nothing else. Raises `UsageError` for an action that does not exist,
         `LedgerWriteError` or `UnreadableInput` when nothing was switched.
         """
+        changed = self.change_unless(lambda switches: False, change, sink)
+        assert changed is not None
+        return changed
+
+    def change_unless(
+        self, is_held: Callable[[Switches], bool], change: SwitchChange, sink: LedgerSink
+    ) -> Switches | None:
+        """As `change`, unless `is_held` says of what is switched now that nothing is left to do: then None.
+
+        Nobody else changes the file between the two.
+        """
         if isinstance(change, LaneDrain) and change.action not in LANE_ACTIONS:
             raise UsageError(f"{change.action!r} is no action on a lane; there are {', '.join(LANE_ACTIONS)}")
         with self._alone():
-            switches = self.read().after(change)
+            before = self.read()
+            if is_held(before):
+                return None
+            switches = before.after(change)
             aside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
             try:
                 _write_to_disk(aside, msgspec.json.encode(switches) + b"\n")

@@ -37,6 +37,8 @@ class Decoded(Struct, frozen=True):
     """In file order, with their place in the data."""
     lines: int
     """All lines but blank ones, the bad ones included."""
+    ignored: int = 0
+    """Lines of other programs that a mapping says nothing about; natively there are none."""
 
 
 def decode_chunk(data: bytes, *, at_file_start: bool = False) -> Decoded:

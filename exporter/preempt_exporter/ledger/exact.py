@@ -166,7 +166,7 @@ def _kind(raw: Struct) -> tuple[Callable[..., Record], tuple[FieldReader, ...]]:
     try:
         return _EVENTS[name]
     except KeyError:
-        raise Refused("unknown_kind", f"event: {_shortened(name)} is not known") from None
+        raise Refused("unknown_kind", f"event: {shortened(name)} is not known") from None
 
 
 def _scalar(field: str, text: bytes) -> Any:
@@ -181,7 +181,8 @@ def _scalar(field: str, text: bytes) -> Any:
         raise Refused("broken_utf8", field) from None
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """Words of a line as an error message may quote them: ASCII, in quotes, a few bytes at most."""
     return ascii(text if len(text) <= 40 else text[:40] + "…").replace("\\u2026", "…")
 
 

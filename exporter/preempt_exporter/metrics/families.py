@@ -106,6 +106,7 @@ SELF_FAMILIES = (
     _counter("preempt_ledger_lines_total", (), "Lines read, bad ones included, blank ones not."),
     _counter("preempt_ledger_bytes_total", (), "Bytes read."),
     _counter("preempt_ledger_line_errors_total", ("reason",), "Bad lines by reason."),
+    _counter("preempt_ledger_ignored_lines_total", (), "Lines that no field mapping speaks of; only with mappings."),
     _counter("preempt_ledger_duplicate_lines_total", (), "Lines that repeated an earlier one and changed nothing."),
     _counter("preempt_ledger_conflicting_lines_total", (), "Attempt lines whose name was known with other content."),
     _gauge("preempt_ledger_files", (), "Files matched."),

@@ -46,6 +46,7 @@ def self_samples(
         "preempt_exporter_ready": int(reading.ready),
         "preempt_ledger_lines_total": counts.lines,
         "preempt_ledger_bytes_total": reading.bytes_read,
+        "preempt_ledger_ignored_lines_total": counts.ignored,
         "preempt_ledger_duplicate_lines_total": counts.duplicates,
         "preempt_ledger_conflicting_lines_total": counts.conflicting,
         "preempt_ledger_files": reading.files,

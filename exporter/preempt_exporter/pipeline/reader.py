@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from preempt_exporter.clock import Clock
 from preempt_exporter.ledger.chunk import Chunk
-from preempt_exporter.ledger.decode import decode_chunk
+from preempt_exporter.ledger.chunk_decoder import ChunkDecoder, decode_natively
 from preempt_exporter.metrics.self_samples import Reading
 from preempt_exporter.pipeline.line_errors import LineErrorLog
 from preempt_exporter.pipeline.snapshot import Snapshot, SnapshotKeeper, TailCounts
@@ -43,8 +43,10 @@ class Reader:
         snapshots: SnapshotKeeper | None,
         clock: Clock,
         counts_before: TailCounts | None = None,
+        decode: ChunkDecoder = decode_natively,
     ) -> None:
         """`snapshots` None: nothing is kept over a restart. `counts_before` are the tail's of earlier starts."""
+        self._decode = decode
         self.lock = threading.Lock()
         self.watched = watched
         self._tail = tail
@@ -134,10 +136,12 @@ class Reader:
         )
 
     def _fold(self, chunk: Chunk) -> None:
-        decoded = decode_chunk(chunk.data, at_file_start=chunk.offset == 0)
+        decoded = self._decode(chunk)
         with self.lock:
             figures = self.watched.figures
             figures.counts.lines += decoded.lines
+            if decoded.ignored:
+                figures.counts.ignored = (figures.counts.ignored or 0) + decoded.ignored
             for bad in decoded.bad:
                 figures.counts.errors[bad.reason] += 1
             self.watched.fold(decoded.records, chunk.ledger, self._clock.now_ms())

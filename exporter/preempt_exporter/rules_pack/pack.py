@@ -18,6 +18,11 @@ def runbooks_folder() -> Path:
     return _first(PACKAGE / "pack" / "runbooks", CHECKOUT / RUNBOOKS_IN_CHECKOUT)
 
 
+def dashboard_file() -> Path:
+    """The Grafana dashboard, classic JSON."""
+    return _first(PACKAGE / "pack" / "dashboards", CHECKOUT / "dashboards") / "preempt-exporter.json"
+
+
 def rule_files() -> tuple[Path, ...]:
     """The pack's rule files, sorted."""
     return tuple(sorted(rules_folder().glob("*.yml")))

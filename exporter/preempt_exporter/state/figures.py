@@ -19,6 +19,8 @@ class LineCounts(Struct):
     errors: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LINE_ERROR_REASONS, 0))
     duplicates: int = 0
     conflicting: int = 0
+    ignored: int | None = None
+    """Lines that a field mapping says nothing about; None where nothing is mapped."""
 
 
 class Skew(Struct):

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from preempt_exporter.decide.break_even import LaneAccumulator
 from preempt_exporter.ledger.chunk import Chunk
-from preempt_exporter.ledger.decode import decode_chunk
+from preempt_exporter.ledger.chunk_decoder import ChunkDecoder, decode_natively
 from preempt_exporter.ledger.records import Attempt, Preempt
 from preempt_exporter.state.repeats import REMEMBERED_ATTEMPTS, LedgerMemory
 
@@ -49,9 +49,10 @@ class _RecentAttempts:
 class Telemetry:
     """Reads attempts from chunks, once, and keeps count of what else was there."""
 
-    def __init__(self, chunks: Iterable[Chunk]) -> None:
+    def __init__(self, chunks: Iterable[Chunk], decode: ChunkDecoder = decode_natively) -> None:
         """`chunks` in file order within each ledger; lines that are no attempts are read and passed by."""
         self._chunks = chunks
+        self._decode = decode
         self._ids: dict[str, LedgerMemory] = {}
         self._recent: dict[str, _RecentAttempts] = {}
         self._newlines_before: Counter[str] = Counter()
@@ -62,6 +63,8 @@ class Telemetry:
         self.repeats = 0
         """Repeated attempt lines, and other lines with a repeated id."""
         self.bad_lines = 0
+        self.ignored = 0
+        """Lines that a field mapping says nothing about."""
         self.named_bad_lines: list[PlacedBadLine] = []
         self._attempts_lost_by_host: Counter[str] = Counter()
         self._preempts_by_host: Counter[str] = Counter()
@@ -79,10 +82,11 @@ class Telemetry:
         return dict(self._attempts_lost_by_host | self._preempts_by_host)
 
     def _attempts_of(self, chunk: Chunk) -> Iterator[Attempt]:
-        decoded = decode_chunk(chunk.data, at_file_start=chunk.offset == 0)
+        decoded = self._decode(chunk)
         self.bytes_read += len(chunk.data)
         self.lines += decoded.lines
         self.bad_lines += len(decoded.bad)
+        self.ignored += decoded.ignored
         first_line = self._newlines_before[chunk.path] + 1
         for bad in decoded.bad[: BAD_LINES_NAMED - len(self.named_bad_lines)]:
             self.named_bad_lines.append(PlacedBadLine(chunk.path, first_line + bad.line, bad.reason, bad.detail))

@@ -1,0 +1,1 @@
+"""The Grafana dashboard: what it is made from, and what it is held against."""

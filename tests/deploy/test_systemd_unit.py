@@ -1,0 +1,61 @@
+"""The unit file, as systemd's own tools read it; what it starts is the real command."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.running_exporter import exit_status
+
+UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "preempt-exporter.service"
+COMMAND = Path(sys.executable).with_name("preempt-exporter")
+EXPOSURE_IN_TENTHS = 15
+"""What `systemd-analyze security` gives now; 100 is the worst."""
+
+
+def analyzed(unit: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run systemd-analyze on a unit."""
+    program = shutil.which("systemd-analyze")
+    assert program, "install Debian's package systemd"
+    return subprocess.run([program, *words, unit], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Path:
+    """The unit with the command where this machine has it."""
+    there = tmp_path / UNIT.name
+    text, found = re.subn(r"(?m)^ExecStart=\S+", f"ExecStart={COMMAND}", UNIT.read_text(encoding="utf-8"))
+    assert found == 1
+    there.write_text(text, encoding="utf-8")
+    return there
+
+
+def test_systemd_understands_every_line(unit: Path) -> None:
+    """`systemd-analyze verify` has nothing to say: no unknown key, no bad value, a command that is there."""
+    done = analyzed(unit, "verify", "--man=no")
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_verify_would_notice(unit: Path) -> None:
+    """The check above can fail: a key that systemd does not know is told."""
+    unit.write_text(unit.read_text(encoding="utf-8").replace("ProtectClock", "ProtectClocks"), encoding="utf-8")
+    assert "ProtectClocks" in analyzed(unit, "verify", "--man=no").stderr
+
+
+def test_unit_is_hardened(unit: Path) -> None:
+    """`systemd-analyze security` rates the exposure no worse than it was when this was written."""
+    rated = analyzed(unit, "security", "--offline=true", "--no-pager", f"--threshold={EXPOSURE_IN_TENTHS}")
+    assert rated.returncode == 0, rated.stdout
+
+
+def test_command_line_is_ours() -> None:
+    """What the unit starts is a command line that `serve` takes."""
+    (line,) = re.findall(r"(?m)^ExecStart=(.*)$", UNIT.read_text(encoding="utf-8"))
+    words = shlex.split(line)[1:]
+    assert words[0] == "serve"
+    assert exit_status(*words, "--help") == 0
+    assert exit_status("serve", "--state.fil", "x") == 2
