@@ -8,6 +8,7 @@ and timers are quicker than the shipped ones; addresses and timers are all that 
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -307,6 +308,9 @@ def _tell(stack: Stack, stop: threading.Event, seconds: float | None) -> None:
 def main() -> int:
     """Show it; 0 unless something broke down."""
     seconds = os.environ.get("DEMO_SECONDS", "")
+    if seconds and not re.fullmatch(r"\d+(\.\d+)?", seconds):
+        print(f"DEMO_SECONDS: '{seconds}' is not a number of seconds", file=sys.stderr)
+        return 2
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

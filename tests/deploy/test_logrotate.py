@@ -76,7 +76,6 @@ def wait_until_all_counted(exporter: RunningExporter, batch: Batch) -> None:
     exporter.wait_for_value(batch.written, "preempt_events_total", lane="default", event="enqueue")
     for metric in ("preempt_ledger_duplicate_lines_total", "preempt_ledger_suspected_loss_total"):
         assert exporter.value(metric) == 0
-    assert exporter.value("preempt_ledger_truncations_total") == 0
 
 
 def test_every_line_is_counted_once_over_rotations(tmp_path: Path) -> None:
@@ -89,12 +88,16 @@ def test_every_line_is_counted_once_over_rotations(tmp_path: Path) -> None:
             batch.write()
             wait_until_all_counted(exporter, batch)
             assert exporter.value("preempt_ledger_rotations_total") == rotations
+        assert exporter.value("preempt_ledger_truncations_total") == 0
     assert [name.endswith(".gz") for name in batch.forms()] == [True, True, False]
     assert all(re.fullmatch(r"attempts\.jsonl-\d+(\.gz)?", name) for name in batch.forms())
 
 
 def test_exporter_that_was_down_finds_what_was_rotated_away(tmp_path: Path) -> None:
-    """Stopped in the middle of a file that is then rotated twice and compressed, it goes on where it was."""
+    """Stopped in the middle of a file that is then rotated twice and compressed, it goes on where it was.
+
+    The new file may get the inode of the one that was compressed: that looks like a truncation and is counted as one.
+    """
     batch = Batch(tmp_path)
     state = f"--state.file={tmp_path / 'state'}"
     batch.write()
