@@ -1,17 +1,19 @@
-"""The unit file, as systemd's own tools read it; what it starts is the real command."""
+"""The unit files, as systemd's own tools read them; what they start are real commands."""
 
+import importlib
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
 
-from tests.running_exporter import exit_status
+from preempt_exporter.cli.main import COMMANDS
 
-UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "preempt-exporter.service"
+UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))
 COMMAND = Path(sys.executable).with_name("preempt-exporter")
 EXPOSURE_IN_TENTHS = 15
 """What `systemd-analyze security` gives now; 100 is the worst."""
@@ -24,11 +26,12 @@ def analyzed(unit: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([program, *words, unit], capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.fixture
-def unit(tmp_path: Path) -> Path:
-    """The unit with the command where this machine has it."""
-    there = tmp_path / UNIT.name
-    text, found = re.subn(r"(?m)^ExecStart=\S+", f"ExecStart={COMMAND}", UNIT.read_text(encoding="utf-8"))
+@pytest.fixture(params=UNITS, ids=lambda path: path.name)
+def unit(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Each unit, with the command where this machine has it."""
+    shipped: Path = request.param
+    there = tmp_path / shipped.name
+    text, found = re.subn(r"(?m)^ExecStart=\S+", f"ExecStart={COMMAND}", shipped.read_text(encoding="utf-8"))
     assert found == 1
     there.write_text(text, encoding="utf-8")
     return there
@@ -52,10 +55,12 @@ def test_unit_is_hardened(unit: Path) -> None:
     assert rated.returncode == 0, rated.stdout
 
 
-def test_command_line_is_ours() -> None:
-    """What the unit starts is a command line that `serve` takes."""
-    (line,) = re.findall(r"(?m)^ExecStart=(.*)$", UNIT.read_text(encoding="utf-8"))
+def test_command_line_is_ours(unit: Path) -> None:
+    """What the unit starts is a command line that the command takes; a flag that it does not know would be noticed."""
+    (line,) = re.findall(r"(?m)^ExecStart=(.*)$", unit.read_text(encoding="utf-8"))
     words = shlex.split(line)[1:]
-    assert words[0] == "serve"
-    assert exit_status(*words, "--help") == 0
-    assert exit_status("serve", "--state.fil", "x") == 2
+    assert words[0] in COMMANDS
+    parser = ArgumentParser(exit_on_error=False)
+    importlib.import_module(f"preempt_exporter.cli.{words[0]}").add_arguments(parser)
+    assert parser.parse_known_args(words[1:])[1] == []
+    assert parser.parse_known_args([*words[1:], "--no-such-flag"])[1] == ["--no-such-flag"]
