@@ -34,6 +34,9 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="preempt-demo-"))
     try:
         return _show(folder, float(seconds) if seconds else None)
+    except BrokenPipeError:  # nobody reads on: both processes were stopped on the way here
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -95,6 +95,11 @@ def test_lines_that_no_rule_speaks_of_are_bad_where_that_is_asked_for(tmp_path: 
     assert (decoded.lines, decoded.ignored) == (3, 1)
 
 
+def test_a_word_that_no_value_names_is_not_taken_for_ours(tmp_path: Path) -> None:
+    """Their `complete` is no `complete` of ours unless the mapping says so."""
+    assert mapping_of(tmp_path, BY_MESSAGE).decode(b'{"t":1,"log":{"msg":"complete","task":"t"}}').ignored == 1
+
+
 def test_what_is_no_json_is_bad_whatever_the_mapping_ignores(tmp_path: Path) -> None:
     """A line that is unreadable as a whole has the native reader's reason and place."""
     data = b'\xef\xbb\xbf{"t":1}\nnonsense\n[1]\n' + b"[" * 200 + b"\n" + b'{"a":"' + b"x" * MAX_LINE_BYTES + b'"}'

@@ -34,7 +34,7 @@ def test_least_slack_stands_first_with_what_to_do(
     expect(rows.nth(1).locator("code")).to_have_text("preempt-exporter act stop_run --run=night")
     expect(rows.nth(2)).to_contain_text("Nothing: hold.")
     expect(rows.nth(2).locator("code")).to_be_hidden()
-    expect(rows.nth(3)).to_contain_text("no deadline known")
+    expect(rows.nth(3)).to_contain_text("no longer waits")
     expect(rows.nth(3)).to_contain_text("Drained: restart tokens had eaten its budget.")
     fills = [
         row.locator(".slack").evaluate("bar => bar.firstChild.getBoundingClientRect().width / bar.offsetWidth")

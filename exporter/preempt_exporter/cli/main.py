@@ -5,6 +5,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from difflib import get_close_matches
 from io import TextIOWrapper
 from typing import NoReturn, Protocol, cast
 
@@ -95,12 +96,23 @@ def _dispatch(arguments: list[str]) -> int:
     parser.add_argument("--version", action="version", version=f"{PROG} {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=OneLineParser)
     named = arguments[0] if arguments else ""
+    chosen: ArgumentParser | None = None
     for name, summary in COMMANDS.items():
         command_parser = subparsers.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         if name == named:
+            chosen = command_parser
             _module(name).add_arguments(command_parser)
-    args = parser.parse_args(arguments)
+    args, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        _refuse_unknown(chosen or parser, unknown)
     return _module(args.command).run(args)
+
+
+def _refuse_unknown(parser: ArgumentParser, unknown: list[str]) -> NoReturn:
+    """Name what nobody asked for, and the flag that was probably meant."""
+    flag = unknown[0].partition("=")[0]
+    close = get_close_matches(flag, parser._option_string_actions, n=1)
+    parser.error(f"unrecognized arguments: {' '.join(unknown)}" + (f"; did you mean {close[0]}?" if close else ""))
 
 
 def _module(name: str) -> Command:

@@ -261,7 +261,7 @@ def _compiled(rule: MappingRule, slot: Callable[[FieldPath], int]) -> _Rule:
     }
     event = said = rule.event
     if event.words:
-        # What stands for itself is one of theirs that happens to be called like one of ours.
+        # A word of theirs that the rule does not name must not pass for ours because it is spelt alike.
         event = ValueSource(path=event.path, words=event.words, otherwise="null", missing="null")
         said = ValueSource(path=event.path)
     return _Rule(

@@ -132,7 +132,7 @@ function fillRow(parts, task, index) {
   parts.bar.lastChild.hidden = !(measurable && task.deadline_slack_ms > 0 && task.restart_cost_ms > 0);
   if (!parts.bar.lastChild.hidden) parts.bar.style.setProperty("--cost", share(task.restart_cost_ms));
   const lost = LIVE.has(task.state) && task.fits_one_more_preemption === false && task.deadline_slack_ms > 0;
-  say(parts.age, lost ? "one more preemption loses it" : `age ${orDash(task.queue_age_ms, span)}${known(task.deadline_ms) ? ` of ${span(task.deadline_ms)}` : ""}`);
+  say(parts.age, lost ? "lost by one more" : !known(task.queue_age_ms) ? "" : `age ${orDash(task.queue_age_ms, span)}${known(task.deadline_ms) ? ` of ${span(task.deadline_ms)}` : ""}`);
   say(parts.tokens, orDash(task.restart_tokens) + (known(task.task_budget) ? ` of ${number.format(task.task_budget)}` : ""));
   say(parts.preempts, counted(task.preempts ?? 0, "preemption", "preemptions"));
   const words = doWords(task);

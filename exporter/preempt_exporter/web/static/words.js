@@ -84,7 +84,7 @@ export function tone(task) {
 
 export function slackWords(task) {
   const slack = task.deadline_slack_ms;
-  if (!known(slack)) return "no deadline known";
+  if (!known(slack)) return ENDED.has(task.state) ? "no longer waits" : "no deadline known";
   return slack < 0 ? `missed by ${span(slack)}` : `${span(slack)} left`;
 }
 
