@@ -34,7 +34,7 @@ fetch() { # suite package program
     options="-qq -o Dir::Etc::SourceList=$root/sources.list -o Dir::Etc::SourceParts=-
         -o Dir::Etc::PreferencesParts=$root/preferences.d -o Dir::State=$root -o Dir::State::Lists=$root/lists
         -o Dir::State::Status=$root/status -o Dir::Cache=$root -o Dir::Cache::Archives=$root/archives
-        -o APT::Sandbox::User=root -o Acquire::Languages=none -o APT::Update::Post-Invoke::="
+        -o Acquire::Check-Valid-Until=false -o APT::Sandbox::User=root -o Acquire::Languages=none -o APT::Update::Post-Invoke::="
     # shellcheck disable=SC2086 # options are a list of words
     if [ -n "$(ls "$root/lists" | grep _Packages)" ] || apt-get $options update; then
         # shellcheck disable=SC2086
