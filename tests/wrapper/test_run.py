@@ -107,6 +107,22 @@ def test_a_shell_whose_command_sigterm_ended_is_preempted_too(wrapped: Wrapped) 
     assert wrapped.events()[-1] == "preempt"
 
 
+def test_the_status_passes_through_where_standard_output_is_closed(wrapped: Wrapped) -> None:
+    """A daemon closes it; that is no failure of the command."""
+    words = [*COMMAND, "run", "--ledger", str(wrapped.ledger), "--task", "t", "--", "true"]
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *words]
+    ended = subprocess.run(shell, env=environment(), stderr=subprocess.PIPE, timeout=30, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_a_heartbeat_of_centuries_ends_no_attempt(wrapped: Wrapped) -> None:
+    """What select(2) refuses to wait for is not waited for at once."""
+    begun = wrapped.folder / "begun"
+    command = touching(begun, "sleep 1.5")
+    assert wrapped.run("--task", "t", "--heartbeat", "99999999999h", *LIMITS, command=command).returncode == 0
+    assert wrapped.events()[-1] == "complete"
+
+
 def test_sigkill_of_the_command_is_drain(wrapped: Wrapped) -> None:
     """A command that is killed while its wrapper lives failed; the status says which signal."""
     ended = wrapped.run("--task", "t", *LIMITS, command=["sh", "-c", "kill -KILL $$"])

@@ -5,7 +5,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from io import TextIOWrapper
+from io import TextIOBase, TextIOWrapper
 from typing import NoReturn, Protocol, cast
 
 from preempt_exporter import __version__
@@ -65,7 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     try:
         status = _dispatch(arguments)
-        sys.stdout.flush()
+        if isinstance(sys.stdout, TextIOBase):  # there is none where the caller closed it
+            sys.stdout.flush()
         return status
     except PreemptExporterError as error:
         print(f"{PROG} {command}".rstrip() + f": {_one_line(str(error))}", file=sys.stderr)
