@@ -101,7 +101,7 @@ def test_the_exporter_counts_what_the_drill_says_it_wrote(ledger: Path, tmp_path
     """The drill's own summary and the exporter's counters are two ways to the same numbers."""
     drill = played(tmp_path / "l.jsonl", seed=1)
     samples = Exporter().read(ledger.read_bytes(), T0_MS + MINUTES * 60_000).samples(T0_MS + MINUTES * 60_000)
-    for event in ("enqueue", "admit", "preempt", "checkpoint", "heartbeat", "complete"):
+    for event in ("enqueue", "admit", "reject", "drain", "preempt", "checkpoint", "heartbeat", "complete"):
         counted = [samples.value("preempt_events_total", lane=lane, event=event) or 0 for lane in ("free", "paid")]
         assert sum(counted) == drill.counts[event], event
 

@@ -217,6 +217,17 @@ def test_a_worker_that_lost_its_slot_is_told(place: Place) -> None:
     assert place.events() == lines
 
 
+def test_a_worker_that_cannot_have_lost_its_slot_runs_again(place: Place) -> None:
+    """A heartbeat that says so undoes a preemption that was inferred, and no end."""
+    gate = place.gate()
+    gate.admit(KEY, REQUEST)
+    gate.preempt(KEY, inferred=True)
+    again = gate.heartbeat(KEY, still_holds_slot=True)
+    assert (again.outcome, again.state, again.preempts) == ("recorded", "running", 1)
+    gate.complete(KEY)
+    assert gate.heartbeat(KEY, still_holds_slot=True).reason == "ended"
+
+
 def test_a_checkpoint_of_another_input_is_refused(place: Place) -> None:
     """A changed prompt must not resume from the old prompt's progress."""
     gate = place.gate()

@@ -1,7 +1,7 @@
 """How lines move lives in the gate's book, beyond what the gate itself would write."""
 
 from preempt_exporter.gate.lane_rates import LaneRates
-from preempt_exporter.gate.life import Life
+from preempt_exporter.gate.life import FormKey, Life
 from preempt_exporter.gate.task_book import TaskBook, owner_of
 from preempt_exporter.ledger.records import (
     Admit,
@@ -59,11 +59,23 @@ def test_totals_take_the_maximum() -> None:
     assert (done.restart_tokens, done.state) == (90, "complete")
 
 
-def test_a_line_from_before_the_end_begins_no_new_life() -> None:
-    """A copied admission is older than the drain that it comes after."""
+def test_a_line_from_before_the_end_begins_no_new_life_in_another_rotated_form() -> None:
+    """There a copied admission is older than the drain that it comes after; within one file the order decides."""
     drained = Drain(task_id="t", ts_ms=10, action="fail_task_not_replay")
-    assert life_of(admit(1), drained, admit(1)).state == "drained"
-    assert life_of(admit(1), drained, admit(10)).state == "running"
+
+    def state(end_in: FormKey | None, line_in: FormKey | None, ts_ms: int) -> str:
+        book = book_of(admit(1))
+        book.apply(drained, end_in)
+        book.apply(admit(ts_ms), line_in)
+        life = book.get((None, "t"))
+        assert life is not None
+        return life.state
+
+    assert state((1, 1), (1, 2), 1) == "drained"
+    assert state((1, 1), (1, 2), 10) == "running"
+    assert state((1, 1), (1, 1), 1) == "running"
+    assert state((1, 1), None, 1) == "running"
+    assert state(None, None, 1) == "running"
 
 
 def test_after_a_rejection_the_same_enqueue_goes_on_and_a_later_one_begins_anew() -> None:

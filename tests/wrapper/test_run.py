@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from preempt_exporter.cli.main import main
+from preempt_exporter.clock import SystemClock
+from preempt_exporter.ledger.records import Drain, Enqueue, Preempt, Reject
+from preempt_exporter.ledger.writer import LedgerWriter
 from preempt_exporter.wrapper.task_gate import gate_for_one_task
 from tests.wrapper.wrapped import COMMAND, Wrapped, environment, wait_until
 
@@ -97,6 +100,29 @@ def test_a_command_that_sigterm_ends_alone_is_preempted_too(wrapped: Wrapped) ->
     assert wrapped.events()[-1] == "preempt"
 
 
+def test_a_shell_whose_command_sigterm_ended_is_preempted_too(wrapped: Wrapped) -> None:
+    """A shell says it with 143: the status that starts the attempt again must not stand beside a drain."""
+    ended = wrapped.run("--task", "t", *LIMITS, command=["sh", "-c", "sh -c 'kill -TERM $$'; exit $?"])
+    assert ended.returncode == 128 + signal.SIGTERM
+    assert wrapped.events()[-1] == "preempt"
+
+
+def test_the_status_passes_through_where_standard_output_is_closed(wrapped: Wrapped) -> None:
+    """A daemon closes it; that is no failure of the command."""
+    words = [*COMMAND, "run", "--ledger", str(wrapped.ledger), "--task", "t", "--", "true"]
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *words]
+    ended = subprocess.run(shell, env=environment(), stderr=subprocess.PIPE, timeout=30, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_a_heartbeat_of_centuries_ends_no_attempt(wrapped: Wrapped) -> None:
+    """What select(2) refuses to wait for is not waited for at once."""
+    begun = wrapped.folder / "begun"
+    command = touching(begun, "sleep 1.5")
+    assert wrapped.run("--task", "t", "--heartbeat", "99999999999h", *LIMITS, command=command).returncode == 0
+    assert wrapped.events()[-1] == "complete"
+
+
 def test_sigkill_of_the_command_is_drain(wrapped: Wrapped) -> None:
     """A command that is killed while its wrapper lives failed; the status says which signal."""
     ended = wrapped.run("--task", "t", *LIMITS, command=["sh", "-c", "kill -KILL $$"])
@@ -128,6 +154,42 @@ def test_a_second_start_meanwhile_writes_nothing(wrapped: Wrapped) -> None:
     assert wrapped.ledger.read_bytes() == before
     process.terminate()
     process.wait(30)
+
+
+@pytest.mark.parametrize("heartbeat", ["100ms", "1h"])
+def test_an_attempt_that_was_declared_lost_and_lives_is_complete(wrapped: Wrapped, heartbeat: str) -> None:
+    """Somebody takes a stopped wrapper for dead; it goes on, and what it finishes is not paid for once more."""
+    begun, go = wrapped.folder / "begun", wrapped.folder / "go"
+    script = f"until test -e {go}; do sleep 0.02; done"
+    process = wrapped.start("--task", "t", "--heartbeat", heartbeat, *LIMITS, command=touching(begun, script))
+    wait_until(begun.exists, "the command has begun")
+    lost = Preempt(task_id="t", ts_ms=SystemClock().now_ms(), wasted_tokens=0, restart_tokens=0, preempts=1)
+    with LedgerWriter(wrapped.ledger) as writer:
+        writer.append(lost)
+    if heartbeat == "100ms":
+        wait_until(lambda: wrapped.lines()[-1]["event"] == "heartbeat", "it is heard of again")
+    go.touch()
+    assert process.wait(30) == 0
+    assert wrapped.events() == ["enqueue", "admit", "preempt", "complete"]
+    assert wrapped.run("--task", "t", *LIMITS, command=["true"]).returncode == 75
+
+
+@pytest.mark.parametrize("end", ["drain", "reject"])
+def test_a_clock_that_was_set_back_hides_no_life(wrapped: Wrapped, end: str) -> None:
+    """After an end that is stamped in the future, a life begins, ends and is remembered as with any other clock."""
+    hour_ms = 3_600_000
+    enqueued_ms = SystemClock().now_ms() + hour_ms
+    ended: Drain | Reject = Drain(task_id="t", ts_ms=enqueued_ms + 1, action="fail_task_not_replay")
+    if end == "reject":
+        ended = Reject(task_id="t", ts_ms=enqueued_ms + 1, reason="drain_mode")
+    with LedgerWriter(wrapped.ledger) as writer:
+        writer.append(Enqueue(task_id="t", ts_ms=enqueued_ms), ended)
+    again = wrapped.run("--task", "t", "--new-life", *LIMITS, command=["true"])
+    assert (again.returncode, again.stderr) == (0, b"")
+    assert wrapped.events()[-2:] == ["admit", "complete"]
+    assert wrapped.run("--task", "t", *LIMITS, command=["true"]).returncode == 75
+    wrapped.ledger.rename(f"{wrapped.ledger}.1")
+    assert wrapped.run("--task", "t", *LIMITS, command=["true"]).returncode == 75
 
 
 def test_sigkill_of_the_wrapper(wrapped: Wrapped) -> None:
@@ -270,6 +332,9 @@ FORKING = """
 import os, sys
 from preempt_exporter.cli import run
 from preempt_exporter.cli.main import main
+from preempt_exporter.clock import SystemClock
+from preempt_exporter.ledger.records import Drain, Enqueue, Preempt, Reject
+from preempt_exporter.ledger.writer import LedgerWriter
 
 def attempt(number):
     return main(["run", "--ledger", sys.argv[1], "--task", f"t{number}", "--deadline", "5h", "--", "true"])

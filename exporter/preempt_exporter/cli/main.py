@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from difflib import get_close_matches
-from io import TextIOWrapper
+from io import TextIOBase, TextIOWrapper
 from typing import NoReturn, Protocol, cast
 
 from preempt_exporter import __version__
@@ -66,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = arguments[0] if arguments and arguments[0] in COMMANDS else ""
     try:
         status = _dispatch(arguments)
-        sys.stdout.flush()
+        if isinstance(sys.stdout, TextIOBase):  # there is none where the caller closed it
+            sys.stdout.flush()
         return status
     except PreemptExporterError as error:
         print(f"{PROG} {command}".rstrip() + f": {_one_line(str(error))}", file=sys.stderr)

@@ -151,7 +151,9 @@ class LiveDrill:
             work = lane.queue.popleft()
             answer = self._gate.admit(self._key(work), TaskRequest(lane=lane.plan.name, host=host))
             if answer.outcome != "admitted":
-                self._count("drain" if answer.drained else "reject")
+                self._count("reject")
+                if answer.drained:
+                    self._count("drain")
                 continue
             self._count("admit")
             work.host, work.started_ms = host, self._clock.now_ms()

@@ -15,7 +15,7 @@ from preempt_exporter.decide.admission import TaskEvidence, Verdict, admission_v
 from preempt_exporter.decide.lane_action import forbids_start
 from preempt_exporter.gate.answers import Answer, Refusal, answer_about, refused
 from preempt_exporter.gate.journal import TaskJournal
-from preempt_exporter.gate.life import FINAL_STATES, Life, TaskKey
+from preempt_exporter.gate.life import FINAL_STATES, Life, LifeState, TaskKey
 from preempt_exporter.gate.request import TaskRequest, planned_life
 from preempt_exporter.gate.settings import GateSettings
 from preempt_exporter.gate.switches import Switches, SwitchFile
@@ -99,13 +99,25 @@ class Gate:
                 reason=verdict.reason,
             )
 
-    def heartbeat(self, key: TaskKey, *, output_tokens: int | None = None, next_within_ms: int | None = None) -> Answer:
-        """The worker still holds its slot, and will be heard of again within `next_within_ms`."""
+    def heartbeat(
+        self,
+        key: TaskKey,
+        *,
+        output_tokens: int | None = None,
+        next_within_ms: int | None = None,
+        still_holds_slot: bool = False,
+    ) -> Answer:
+        """The worker still holds its slot, and will be heard of again within `next_within_ms`.
+
+        `still_holds_slot`: the caller knows that no other attempt can have it, so a task that was declared lost
+        meanwhile runs again.
+        """
         return self._change_running(
             key,
             lambda life, now_ms: self._lines.heartbeat(
                 life, now_ms, output_tokens=output_tokens, next_within_ms=next_within_ms
             ),
+            also_from="preempted" if still_holds_slot else "running",
         )
 
     def checkpoint(
@@ -280,11 +292,13 @@ class Gate:
             return "not_owner"
         return "ended" if life.state in FINAL_STATES else "not_running"
 
-    def _change_running(self, key: TaskKey, line: Callable[[Life, int], TaskEvent]) -> Answer:
-        """Write what `line` makes of a running task of ours, or say why not."""
+    def _change_running(
+        self, key: TaskKey, line: Callable[[Life, int], TaskEvent], *, also_from: LifeState = "running"
+    ) -> Answer:
+        """Write what `line` makes of a task of ours that is running, or in the state `also_from`; or say why not."""
         with self._alone:
             life, now_ms = self._life(key), self._clock.now_ms()
-            if life is None or not self._owns(life) or life.state != "running":
+            if life is None or not self._owns(life) or life.state not in ("running", also_from):
                 return refused(life, now_ms, self._why_not_touch(life))
             before = life.restart_tokens
             self._journal.write(line(life, now_ms))

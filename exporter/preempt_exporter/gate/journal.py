@@ -93,7 +93,7 @@ class TaskJournal:
         for records in self._reader.read_new():
             for record in records:
                 if self._is_news(record, since_ms):
-                    self.book.apply(record)
+                    self.book.apply(record, self._reader.rotated)
         self._reader.lost_its_place = False
 
     def write_snapshot(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from preempt_exporter.gate.ledger_forms import Form, forms_of, live_form
+from preempt_exporter.gate.life import FormKey
 from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.ledger.records import MAX_LINE_BYTES, Record
 
@@ -36,6 +37,8 @@ class LedgerReader:
         self.place = place
         self.lost_its_place = False
         """Whether the place was found in no form, so that everything there is was read again."""
+        self.rotated: FormKey | None = None
+        """The rotated form that the lines just handed out stand in; None: the live one."""
 
     def read_new(self) -> Iterator[list[Record]]:
         """Lines after the place, in order; moves the place with every piece.
@@ -62,6 +65,7 @@ class LedgerReader:
 
     def _read_form(self, form: Form, offset: int) -> Iterator[list[Record]]:
         before = self.place.before if self.place is not None and offset else b""
+        self.rotated = None if form.live else (form.device, form.inode)
         for lines in _whole_lines(form, offset):
             records = decode_chunk(lines.data, at_file_start=offset == 0).records
             offset += lines.length

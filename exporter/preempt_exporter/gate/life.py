@@ -12,6 +12,9 @@ FINAL_STATES: frozenset[str] = frozenset({"drained", "complete"})
 TaskKey = tuple[str | None, str]
 """(`run`, `task_id`)."""
 
+FormKey = tuple[int, int]
+"""One file of a ledger: device and inode."""
+
 
 class Life(Struct, kw_only=True, gc=False):
     """One passage of a task from enqueue to its end. Moments are Unix milliseconds."""
@@ -47,6 +50,8 @@ class Life(Struct, kw_only=True, gc=False):
     """Where it last ran."""
     reject_reason: str | None = None
     ended_ms: int | None = None
+    ended_in: FormKey | None = None
+    """The rotated form in which its end stands; None: the live one."""
 
     @property
     def key(self) -> TaskKey:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from preempt_exporter.gate.lane_rates import LaneRates
-from preempt_exporter.gate.life import Life, TaskKey
+from preempt_exporter.gate.life import FormKey, Life, TaskKey
 from preempt_exporter.ledger.records import (
     Admit,
     Checkpoint,
@@ -72,22 +72,25 @@ class TaskBook:
         """The task's newest life."""
         return self._live.get(key) or self._ended.get(key)
 
-    def apply(self, record: Record) -> None:
-        """Let one ledger line move its task. Lines about anything else are passed by."""
+    def apply(self, record: Record, rotated: FormKey | None = None) -> None:
+        """Let one ledger line move its task. Lines about anything else are passed by.
+
+        `rotated`: the rotated form in which it stands; None: it was written just now, or stands in the live one.
+        """
         if isinstance(record, RunClose):
             self._forget_ended_of(record.run)
         elif isinstance(record, TaskEvent):
             key = (record.run, record.task_id)
             if self._keep is None or self._keep(key):
-                self._apply_to(key, record)
+                self._apply_to(key, record, rotated)
 
-    def _apply_to(self, key: TaskKey, event: TaskEvent) -> None:
+    def _apply_to(self, key: TaskKey, event: TaskEvent, rotated: FormKey | None) -> None:
         life = self.get(key)
         if life is None:
             life = self._begin(event)
         elif not life.live:
             begins = isinstance(event, Enqueue | Admit)
-            if begins and not _older_than_end(life, event):
+            if begins and not _copied_from_before_the_end(life, event, rotated):
                 if life.state == "rejected" and _enqueue_moment(event) <= (life.ended_ms or 0):
                     life.ended_ms = None
                 else:
@@ -95,6 +98,8 @@ class TaskBook:
             elif not (life.state == "rejected" and isinstance(event, Reject | Drain | Complete)):
                 return
         self._move(life, event)
+        if not life.live:
+            life.ended_in = rotated
         life.last_ms = max(life.last_ms, event.ts_ms)
         self._place(life)
 
@@ -193,8 +198,14 @@ def _end(life: Life, state: Literal["rejected", "drained", "complete"], moment_m
     life.next_within_ms = life.step_ms = None
 
 
-def _older_than_end(life: Life, event: TaskEvent) -> bool:
-    """A line from before the end is no new life: it was copied, or read again."""
+def _copied_from_before_the_end(life: Life, event: TaskEvent, rotated: FormKey | None) -> bool:
+    """A line from before the end, in another rotated form than the end, is no new life: it was copied.
+
+    Within one file its order decides, and the live one is the newest: there a line that is older by `ts_ms` comes from
+    a clock that was set back.
+    """
+    if rotated is None or rotated == life.ended_in:
+        return False
     return life.ended_ms is not None and event.ts_ms < life.ended_ms
 
 

@@ -23,6 +23,9 @@ FIRST_HEARTBEAT_MS = 1_000
 LAST_WORD_PATIENCE_S = 10.0
 LAST_WORD_EVERY_S = 0.2
 STATUS_OF_SIGNAL = 128
+STATUS_OF_SIGTERM = STATUS_OF_SIGNAL + signal.SIGTERM
+"""What a shell, or another `run`, exits with when SIGTERM ended what it waited for."""
+
 STATUS_NOT_STARTED = 126
 
 NOT_DONE = (LedgerWriteError, UnreadableInput, StoreUnavailable, UsageError)
@@ -35,7 +38,7 @@ class Ended(Struct, frozen=True):
     status: int
     """To exit with: the command's own, or 128 + the signal that ended it, as shells say it."""
     preempted: bool
-    """SIGTERM ended it, or was sent to the wrapper while it ran."""
+    """SIGTERM ended it or what it waited for, or was sent to the wrapper while it ran."""
 
 
 class RunningAttempt:
@@ -71,7 +74,7 @@ class RunningAttempt:
             return Ended(STATUS_NOT_STARTED, preempted=False)
         told_to_end = self._until_it_ends(child)
         status = child.returncode
-        preempted = told_to_end or status == -signal.SIGTERM
+        preempted = told_to_end or status in (-signal.SIGTERM, STATUS_OF_SIGTERM)
         return Ended(status if status >= 0 else STATUS_OF_SIGNAL - status, preempted)
 
     def finish(self, ended: Ended) -> Answer | None:

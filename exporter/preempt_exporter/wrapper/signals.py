@@ -10,6 +10,8 @@ from typing import Self
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 ENDS_A_PROCESS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 """What somebody sends who wants the attempt to end; the others are messages to the command."""
+LONGEST_WAIT_S = 86_400.0
+"""The system refuses waits of centuries; whoever waits looks again anyway."""
 FROM_THE_KEYBOARD = frozenset({signal.SIGINT, signal.SIGQUIT})
 
 
@@ -50,8 +52,8 @@ class SignalInbox:
         os.close(self._write_end)
 
     def wait(self, timeout_s: float) -> list[signal.Signals]:
-        """What arrived since the last look, SIGCHLD left out; waits for the first for at most `timeout_s` seconds."""
-        ready, _, _ = select.select([self._read_end], [], [], max(0.0, timeout_s))
+        """What arrived since the last look, no SIGCHLD; waits for the first for at most `timeout_s` s or a day."""
+        ready, _, _ = select.select([self._read_end], [], [], min(max(0.0, timeout_s), LONGEST_WAIT_S))
         if ready:
             os.read(self._read_end, 4096)
         arrived = []

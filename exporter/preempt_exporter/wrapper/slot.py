@@ -49,8 +49,9 @@ class GateSlot:
         return ask_to_start(self._gate, self._key, request, self._defaults)
 
     def beat(self, next_within_ms: int) -> Answer:
-        """A heartbeat line."""
-        return self._gate.heartbeat(self._key, next_within_ms=next_within_ms)
+        """A heartbeat line. Who holds the lock runs, so a task that was declared lost meanwhile is so no longer."""
+        self._gate.catch_up()
+        return self._gate.heartbeat(self._key, next_within_ms=next_within_ms, still_holds_slot=True)
 
     def preempt(self) -> Answer:
         """With the progress that the command itself reported."""
@@ -60,6 +61,9 @@ class GateSlot:
     def complete(self) -> Answer:
         """With the progress that the command itself reported."""
         self._gate.catch_up()
+        known = self._gate.about(self._key)
+        if known is not None and known.state == "preempted":
+            self._gate.heartbeat(self._key, still_holds_slot=True)
         return self._gate.complete(self._key)
 
     def drain(self) -> Answer:
