@@ -29,9 +29,13 @@ def collected(
     (folder / "tests" / "other.yml").write_text("anything: else\n", encoding="utf-8")
 
 
+WITHOUT = ("-p", "no:cacheprovider", "-p", "no:cloudcoil")
+"""No cache in the folder, and no plugin of a package that only the manifests' tests want."""
+
+
 def pytest_says(folder: Path, *arguments: str, **environment: str) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "--rootdir", str(folder), "-p", "no:cacheprovider", *arguments, "tests"],
+        [sys.executable, "-m", "pytest", "-v", "--rootdir", str(folder), *WITHOUT, *arguments, "tests"],
         cwd=folder,
         env=os.environ | environment,
         capture_output=True,
