@@ -71,6 +71,14 @@ def test_matchers_go_into_every_scraped_selector_and_into_no_recorded_one(tmp_pa
             assert has is (":" not in selector.metric), f"{rule.where}: {selector.metric}"
 
 
+@pytest.mark.parametrize("parameter", PARAMETERS, ids=lambda parameter: parameter.name)
+def test_the_order_of_values_changes_nothing(parameter: Parameter) -> None:
+    """A value that is set after `selector` reaches every place that it reaches when it is set before."""
+    value = {parameter.name: "3" if parameter.is_number else "elsewhere"}
+    selector = {"selector": 'cluster="eu"'}
+    assert rendered_pack(selector | value) == rendered_pack(value | selector)
+
+
 def test_a_rendered_threshold_is_where_the_alert_fires(tmp_path: Path) -> None:
     """With `restart_frac=0.3` the boundary is at 300 of 1,000 tokens, and no longer at 200."""
     write_pack(rendered_pack({"restart_frac": "0.3"}), tmp_path / "rules")
@@ -115,6 +123,8 @@ def test_one_file_holds_all_rules(tmp_path: Path) -> None:
         ("restart_frac", "-0.1"),
         ("restart_frac", "nan"),
         ("restart_frac", ""),
+        ("restart_frac", "\u0663"),
+        ("dashboard_url", "https://grafana.example/d/x?orgId=1"),
         ("job", 'a"b'),
         ("runbook_base", "a b"),
         ("selector", "cluster=eu"),

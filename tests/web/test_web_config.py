@@ -186,6 +186,17 @@ def test_users_change_while_it_runs_and_a_broken_file_changes_nothing(
         assert client.get("/metrics").status_code == 200
 
 
+def test_emptying_the_file_takes_no_lock_off(tmp_path: Path) -> None:
+    """Between the two halves of a rewrite in place the file is empty: the login stays until the new text is there."""
+    before = f"basic_auth_users: {{alice: {hashed('one')}}}\n"
+    with running(FakeExposition(), settings(tmp_path, before)) as server, httpx.Client(base_url=server.url) as client:
+        (tmp_path / "web.yml").write_text("")
+        assert client.get("/metrics").status_code == 401
+        assert client.get("/metrics", auth=("alice", "one")).status_code == 200
+        (tmp_path / "web.yml").write_text(f"basic_auth_users: {{alice: {hashed('two')}}}\n")
+        assert client.get("/metrics", auth=("alice", "two")).status_code == 200
+
+
 def test_a_configuration_that_is_broken_from_the_start_is_a_config_error(tmp_path: Path) -> None:
     """Nothing is served under a configuration that nobody meant."""
     with (

@@ -139,8 +139,8 @@ PARAMETERS = (
     _parameter(
         "snapshot_age_s",
         "900",
-        "seconds that the newest snapshot may be old",
-        ("SnapshotOld", "> 0) > {}"),
+        "seconds that an exporter's last snapshot may be old",
+        ("SnapshotOld", "> 0)) > {}"),
         ("SnapshotOld", "more than {} seconds"),
     ),
     _text(

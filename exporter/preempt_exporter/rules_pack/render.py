@@ -21,7 +21,7 @@ _MATCHER = r'[a-zA-Z_]\w*\s*(?:=~|!~|!=|=)\s*"[^"\\\s#]*"'
 _MATCHERS = re.compile(rf"\s*{_MATCHER}(?:\s*,\s*{_MATCHER})*\s*")
 _NOT_LONGER = r"(?![\w.])"
 """Where no word follows, the value must end there: 5 is not the beginning of 50."""
-_NUMBER = re.compile(r"\d+(\.\d+)?")
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def rendered_pack(values: Mapping[str, str]) -> dict[str, str]:
@@ -71,8 +71,11 @@ def places_of(text: str, parameter: Parameter) -> list[tuple[int, int]]:
 
 def _rendered(text: str, values: Mapping[str, str], known: Mapping[str, Parameter]) -> str:
     for name, value in values.items():
-        text = _with_matchers(text, value.strip()) if name == SELECTOR else _with_value(text, known[name], value)
-    return text
+        if name != SELECTOR:
+            text = _with_value(text, known[name], value)
+    # Last, whatever the order they were given in: matchers stand between a series' name and the words after it, by
+    # which the places of the values are found.
+    return _with_matchers(text, values[SELECTOR].strip()) if SELECTOR in values else text
 
 
 def _with_value(text: str, parameter: Parameter, value: str) -> str:
@@ -86,6 +89,8 @@ def _refuse_unfit(parameter: Parameter, value: str) -> None:
         raise UsageError(f"{parameter.name}={value}: not a number of 0 or more")
     if not parameter.is_number and (not value or re.search(r'["\\\s{}]', value)):
         raise UsageError(f"{parameter.name}={value}: empty, or with a quote, backslash, brace or space in it")
+    if parameter.name == "dashboard_url" and re.search("[?#]", value):
+        raise UsageError(f"{parameter.name}={value}: ends in a query or fragment; the rules add one of their own")
 
 
 def _rule_spans(text: str, name: str) -> list[tuple[int, int]]:
