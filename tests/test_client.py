@@ -29,6 +29,7 @@ class FakeService:
     """Answers with the given statuses in turn, the last one for ever; 0 closes the connection without a word."""
 
     def __init__(self, *statuses: int) -> None:
+        self.body = json.dumps({"outcome": "recorded", "detail": "why"}).encode()
         self.keys: list[str | None] = []
         self.paths: list[str] = []
         service = self
@@ -41,11 +42,10 @@ class FakeService:
                 status = statuses[min(len(service.keys), len(statuses)) - 1]
                 if status == 0:
                     return
-                body = json.dumps({"outcome": "recorded", "detail": "why"}).encode()
                 self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Length", str(len(service.body)))
                 self.end_headers()
-                self.wfile.write(body)
+                self.wfile.write(service.body)
 
             def log_message(self, format: str, *args: object) -> None:
                 pass
@@ -96,6 +96,20 @@ def test_what_is_wrong_is_not_tried_again() -> None:
             client.shard("r", "3/0-9", "grant")
         assert (refused.value.status, len(service.keys)) == (422, 1)
         assert service.paths == ["/v1/runs/r/shards/3/0-9/grant"]
+
+
+def test_another_servers_page_is_told_by_its_status() -> None:
+    """A page of HTML: a 4xx is refused at once, a 200 is no answer of ours and is tried again until patience ends."""
+    with asking(404) as (service, client):
+        service.body = b"<html>not here</html>"
+        with pytest.raises(ControlRefused, match="404 without JSON"):
+            client.ask("POST", "/admin/act", {})
+        assert len(service.keys) == 1
+    with asking(200) as (service, client):
+        service.body = b"<html>hello</html>"
+        with pytest.raises(ControlUnavailable, match="200 without JSON"):
+            client.ask("POST", "/admin/act", {})
+        assert len(service.keys) > 1
 
 
 def test_it_fails_closed_when_patience_ends() -> None:

@@ -106,7 +106,13 @@ class ControlClient:
         try:
             connection.request(method, path, body, headers)
             response = connection.getresponse()
-            answer = json.loads(response.read())
+            text = response.read()
+            try:
+                answer = json.loads(text)
+            except ValueError:
+                # A page of whatever else listens there, or of a proxy: its status says all that can be known.
+                status = 0 if response.status == 200 else response.status
+                return status, {"detail": f"{response.status} without JSON: is this the control service?"}
             return response.status, answer if isinstance(answer, dict) else {"detail": str(answer)}
         finally:
             connection.close()

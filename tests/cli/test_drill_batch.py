@@ -18,7 +18,7 @@ from preempt_exporter.drill.batch_jobs import BatchJob, read_jobs, write_jobs
 from preempt_exporter.drill.batch_state import BatchState
 from preempt_exporter.errors import UsageError
 from preempt_exporter.gate.switches import SwitchFile
-from preempt_exporter.ledger.records import Attempt, LaneDrain
+from preempt_exporter.ledger.records import Attempt, LaneDrain, LaneResume
 from preempt_exporter.ledger.writer import LedgerWriter
 from tests.drill.killed_batch import PATIENCE_S, KilledBatch, wait_until
 
@@ -201,6 +201,21 @@ def test_a_lane_under_an_action_gets_no_job(drill: Drill) -> None:
     switch = LaneDrain(lane="free", action="abandon_lane")
     SwitchFile(drill.telemetry).change(switch, LedgerWriter(drill.telemetry, fsync=False))
     assert drill.summary()["attempts_by_lane"] == {"paid": 20}
+
+
+def test_jobs_that_only_an_action_keeps_from_a_lane_wait_for_its_end(drill: Drill) -> None:
+    """Both lanes closed: nothing is dispatched and nothing failed; once one is open again the batch goes on there."""
+    switches, ledger = SwitchFile(drill.telemetry), LedgerWriter(drill.telemetry, fsync=False)
+    for lane in ("free", "paid"):
+        switches.change(LaneDrain(lane=lane, action="drain_and_reject"), ledger)
+    status, out, err = drill.run("--json")
+    closed = json.loads(out)
+    assert (closed["done"], closed["left"], closed["failed"], closed["attempts"]) == (0, 20, [], 0)
+    assert status != 0
+    assert "jobs wait for 'act resume'; --resume goes on" in err
+    switches.change(LaneResume(lane="paid"), ledger)
+    opened = drill.summary("--resume")
+    assert (opened["done"], opened["left"], opened["attempts_by_lane"]) == (20, 0, {"paid": 20})
 
 
 def test_the_router_goes_by_what_the_telemetry_holds_already(drill: Drill) -> None:

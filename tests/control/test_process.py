@@ -25,6 +25,23 @@ def test_sigterm_ends_it_with_a_snapshot_and_without_its_socket(tmp_path: Path) 
     assert b'"task_id":"t"' in (tmp_path / "l.jsonl.gate").read_bytes()
 
 
+def test_where_a_new_token_lies_is_said_at_every_log_level(tmp_path: Path) -> None:
+    """A first start with `--log.level error` names both files; a second one generates none."""
+    (tmp_path / "taken").touch()
+    words = ["control", "--ledger", str(tmp_path / "l"), "--unix", str(tmp_path / "taken"), "--log.level", "error"]
+
+    def said() -> str:
+        command = [sys.executable, "-m", "preempt_exporter.cli.main", *words]
+        ended = subprocess.run(command, capture_output=True, text=True, env=clean_environment({}), check=False)
+        assert ended.returncode == 2
+        return ended.stderr
+
+    first = said()
+    assert str(tmp_path / "l.control-token") in first
+    assert str(tmp_path / "l.alertmanager-token") in first
+    assert "token" not in said().replace(str(tmp_path), "")
+
+
 def test_a_mode_and_a_drain_survive_kill_9(tmp_path: Path) -> None:
     """The next process admits nothing either, until it is told to."""
     ledger = tmp_path / "l.jsonl"

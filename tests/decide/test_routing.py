@@ -196,6 +196,14 @@ def test_the_first_row_that_matches_is_named_even_where_the_lane_would_not_take_
     assert route(job, (lane, PAID), {"free": JobHistory(attempts=1)}).row == row
 
 
+@pytest.mark.parametrize(("action", "lane"), [("route_to_paid", "paid"), ("abandon_lane", None)])
+def test_sending_the_paid_lanes_jobs_to_the_paid_lane_fails_none(action: str, lane: str | None) -> None:
+    """An alert may ask for `route_to_paid` of any lane: of the paid one it asks for nothing, other actions close it."""
+    decision = route(replace(JOB, deadline_ms=30_000), (FREE, replace(PAID, action=action)))
+    assert decision.lane == lane
+    assert route(lanes=(replace(PAID, action=action),)).lane == lane
+
+
 def test_a_lane_at_the_edge_of_its_limits_still_takes_the_job() -> None:
     """One attempt left, and a budget that the job spends to the last token."""
     lane = replace(FREE, max_attempts=2, budget_tokens=2301)

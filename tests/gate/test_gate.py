@@ -131,6 +131,35 @@ def test_a_rejected_task_keeps_its_enqueue_moment_and_can_come_back(place: Place
     assert {record.enqueued_ms for record in place.records() if isinstance(record, Enqueue | Admit)} == {START_MS}
 
 
+@pytest.mark.parametrize("before", ["queued", "rejected", "preempted"])
+def test_limits_said_with_a_rejected_admission_stand_on_the_ledger(place: Place, before: str) -> None:
+    """What a rejected admission said of its task is answered, written and holds for the next, after a restart too."""
+    gate = place.gate()
+    gate.enqueue(KEY, TaskRequest(lane="free", deadline_ms=3_600_000))
+    if before == "rejected":
+        place.clock.advance(1_800_001)
+        gate.admit(KEY, TaskRequest())
+    elif before == "preempted":
+        gate.admit(KEY, TaskRequest())
+        gate.preempt(KEY)
+    place.clock.advance(600)
+    late = gate.admit(KEY, TaskRequest(deadline_ms=1000, task_budget=50))
+    age_ms = late.queue_age_ms
+    assert age_ms is not None
+    assert (late.outcome, late.deadline_slack_ms) == ("rejected", 1000 - age_ms)
+    rejects = [record for record in place.records() if isinstance(record, Reject)]
+    enqueues = [record for record in place.records() if isinstance(record, Enqueue)]
+    assert rejects[-1].deadline_slack_ms == late.deadline_slack_ms
+    assert (enqueues[-1].enqueued_ms, enqueues[-1].deadline_ms, enqueues[-1].task_budget) == (START_MS, 1000, 50)
+    lines = len(place.records())
+    again = place.gate().admit(KEY, TaskRequest())
+    if before == "preempted":
+        assert (again.outcome, again.reason) == ("refused", "ended")
+    else:
+        assert (again.outcome, again.deadline_slack_ms) == ("rejected", 1000 - age_ms)
+        assert place.events()[lines:] == ["reject"]
+
+
 @pytest.mark.parametrize(
     ("action", "new_task", "replay"),
     [("reject_enqueue", "rejected", "admitted"), ("drain_and_reject", "rejected", "rejected")],

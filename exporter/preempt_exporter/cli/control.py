@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 import threading
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from preempt_exporter.control.webhook import LANE_AND_RUN_ALERTS, WebhookRules
 from preempt_exporter.errors import UsageError
 from preempt_exporter.http_server.hosts import host_name, is_loopback
 from preempt_exporter.http_server.listen import parse
-from preempt_exporter.printable import PrintableFormatter
+from preempt_exporter.printable import PrintableFormatter, printable
 from preempt_exporter.router.router_yml import read_router_yml
 
 log = logging.getLogger("preempt_exporter")
@@ -159,7 +160,11 @@ def _is_here(address: str) -> bool:
 
 def _token(what: str, path: Path) -> str:
     token, generated = read_or_generate_token(path)
-    log.info("%s %s %s", what, "generated into" if generated else "read from", path)
+    if generated:
+        # No matter of the log's level: whoever starts it for the first time must learn where it is.
+        print(f"{what} generated into {printable(str(path))}", file=sys.stderr, flush=True)
+    else:
+        log.info("%s read from %s", what, path)
     return token
 
 

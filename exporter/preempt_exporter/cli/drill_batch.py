@@ -151,7 +151,8 @@ def _play(args: Namespace) -> int:
         summary = summary_of(state)
     print(msgspec.json.encode(summary).decode() if args.json else in_words(summary))
     if summary.left:
-        print("drill batch: stopped; --resume goes on", file=sys.stderr)
+        why = "stopped" if stop.is_set() else "lanes are under an action, and jobs wait for 'act resume'"
+        print(f"drill batch: {why}; --resume goes on", file=sys.stderr)
         return STOPPED
     return 0
 

@@ -26,6 +26,10 @@ def forbids_start(action: str | None, *, admitted_before: bool) -> bool:
     return action in (_STOPS_REPLAYS if admitted_before else _STOPS_NEW_TASKS)
 
 
-def forbids_routing(action: str | None) -> bool:
-    """Whether the router sends no new job to a lane under `action` (None: open). Every action does."""
-    return action is not None
+def forbids_routing(action: str | None, *, paid: bool = False) -> bool:
+    """Whether the router sends no new job to a lane under `action` (None: open). Every action does.
+
+    `paid`: the lane is the paid one. `route_to_paid` asks for nothing there, where its jobs go already: no job fails
+    by it.
+    """
+    return action is not None and not (paid and action == "route_to_paid")

@@ -162,7 +162,7 @@ def route_job(
         passed_over[lane.name] = "slack_below_required" if answer.row == "otherwise_paid" else answer.row
         turned_away = turned_away or answer
     paid = lanes[-1]
-    barred = _why_barred(job, paid, history.get(paid.name, JobHistory()))
+    barred = _why_barred(job, paid, history.get(paid.name, JobHistory()), is_paid=True)
     if barred is not None:
         passed_over[paid.name] = barred
         reason = "no lane may take the job: " + ", ".join(f"{name}: {why}" for name, why in passed_over.items())
@@ -190,8 +190,8 @@ class _CheapAnswer(Struct, frozen=True, kw_only=True):
     too_little_telemetry: bool = False
 
 
-def _why_barred(job: RoutedJob, lane: RoutedLane, history: JobHistory) -> PassedOver | None:
-    if forbids_routing(lane.action):
+def _why_barred(job: RoutedJob, lane: RoutedLane, history: JobHistory, *, is_paid: bool = False) -> PassedOver | None:
+    if forbids_routing(lane.action, paid=is_paid):
         return "lane_under_action"
     if lane.max_attempts is not None and history.attempts >= lane.max_attempts:
         return "attempts_used_up"

@@ -122,6 +122,8 @@ class BatchDrill:
             failed_some = False
             for one in waiting:
                 decision = self._route(one, actions)
+                if decision.lane is None and "lane_under_action" in decision.passed_over.values():
+                    continue  # it waits for `act resume`: an action must be reversible
                 if decision.lane is None:
                     self._state.fail_job(one.job.job_name, f"{decision.row}: {decision.reason}")
                     failed_some = True

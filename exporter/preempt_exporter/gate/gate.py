@@ -16,7 +16,7 @@ from preempt_exporter.decide.lane_action import forbids_start
 from preempt_exporter.gate.answers import Answer, Refusal, answer_about, refused
 from preempt_exporter.gate.journal import TaskJournal
 from preempt_exporter.gate.life import FINAL_STATES, Life, LifeState, TaskKey
-from preempt_exporter.gate.request import TaskRequest, planned_life
+from preempt_exporter.gate.request import TaskRequest, planned_life, says_more
 from preempt_exporter.gate.settings import GateSettings
 from preempt_exporter.gate.switches import Switches, SwitchFile
 from preempt_exporter.gate.task_lines import FAIL_NOT_REPLAY, TaskLines
@@ -89,8 +89,8 @@ class Gate:
             if verdict.reason is None:
                 self._journal.write(*self._lines.admission(planned, now_ms))
             else:
-                begins = going_on is None
-                self._journal.write(*self._lines.rejection(planned, verdict.reason, now_ms, begins=begins))
+                news = going_on is None or says_more(planned, going_on)
+                self._journal.write(*self._lines.rejection(planned, verdict.reason, now_ms, news=news))
             return answer_about(
                 self._journal.book.get(key),
                 now_ms,

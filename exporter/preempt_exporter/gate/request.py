@@ -6,6 +6,8 @@ from msgspec.structs import replace
 from preempt_exporter.gate.life import Life, TaskKey
 from preempt_exporter.gate.settings import GateSettings
 
+_SAID_BY_ENQUEUE = ("enqueued_ms", "deadline_ms", "task_budget", "prompt_tokens", "target_tokens")
+
 
 class TaskRequest(Struct, frozen=True, kw_only=True):
     """What a caller says of a task when it enqueues it or asks for admission. None: not said."""
@@ -51,6 +53,11 @@ def planned_life(
         target_tokens=_first(request.target_tokens, begun.target_tokens),
         host=request.host or begun.host,
     )
+
+
+def says_more(planned: Life, known: Life) -> bool:
+    """Whether the plan says of the task what the lines of `known` do not: its enqueue moment, limits or sizes."""
+    return any(getattr(planned, name) != getattr(known, name) for name in _SAID_BY_ENQUEUE)
 
 
 def _first(*values: int | None) -> int | None:

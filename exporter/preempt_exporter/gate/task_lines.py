@@ -72,13 +72,13 @@ class TaskLines:
             ),
         )
 
-    def rejection(self, life: Life, reason: RejectReason, now_ms: int, *, begins: bool) -> tuple[TaskEvent, ...]:
+    def rejection(self, life: Life, reason: RejectReason, now_ms: int, *, news: bool) -> tuple[TaskEvent, ...]:
         """The task was refused; one that ran before is failed with the same write, and not replayed.
 
-        `begins`: nothing was said of the task before, so its enqueue and limits come first.
+        `news`: `life` knows more than the lines so far tell and than a `reject` can say: an `enqueue` comes first.
         """
         # Lines are made in the order in which they stand: their numbers say so to whoever reads them back.
-        first = (self.enqueue(life, now_ms),) if begins else ()
+        first = (self.enqueue(life, now_ms),) if news else ()
         reject = Reject(
             **self._head(life, now_ms),
             reason=reason,
