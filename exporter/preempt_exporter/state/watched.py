@@ -60,12 +60,14 @@ class Watched:
         run_name: str | None = ""  # no run is called so
         for record in records:
             kind = type(record)
-            applier = appliers.get(kind)
-            if applier is None:
+            if kind is Heartbeat:
+                name = "heartbeat"
+            elif kind in appliers:
+                name, apply = appliers[kind]
+            else:
                 self._fold_other(record, memory, now_ms)
                 run_name = ""
                 continue
-            name, apply = applier
             moment_ms = record.ts_ms
             if moment_ms > now_ms:
                 figures.skew.record(moment_ms - now_ms, now_ms)
@@ -74,7 +76,10 @@ class Watched:
                 run_name = record.run
                 run = runs.get(run_name) or figures.run(run_name, now_ms)
                 lives = run.lives
-            run.last_ms = max(run.last_ms, moment_ms)
+            if moment_ms > run.last_ms:
+                run.last_ms = moment_ms
+            elif moment_ms < run.first_ms:
+                run.first_ms = moment_ms
             life = lives.get(record.task_id)
             if life is None:
                 run.touch(moment_ms)
@@ -90,8 +95,9 @@ class Watched:
             if several:
                 life.ledger = index
             life.last_ms = moment_ms
-            if record.lane is not None and record.lane != life.lane:
-                life.lane = record.lane
+            lane_name = record.lane
+            if lane_name != life.lane and lane_name is not None:
+                life.lane = lane_name
             lane = lanes.get(life.lane) or figures.lane(life.lane)
             lane.events[name] += 1
             if kind is Heartbeat:
@@ -99,8 +105,9 @@ class Watched:
                     life.state = RUNNING
                 if record.output_tokens is not None:
                     life.output_tokens = record.output_tokens
-                if record.next_within_ms != life.next_within_ms and record.next_within_ms is not None:
-                    life.next_within_ms = record.next_within_ms
+                promise_ms = record.next_within_ms
+                if promise_ms != life.next_within_ms and promise_ms is not None:
+                    life.next_within_ms = promise_ms
             else:
                 apply(life, record, moment_ms, lane, run)
 
