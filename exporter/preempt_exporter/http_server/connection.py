@@ -102,6 +102,10 @@ class Visit:
         allowed_s: float = getattr(patience, waiting.value)
         return (now_s - self._since_s) / allowed_s
 
+    def waits_for_us(self) -> bool:
+        """Whether it is our answer that is outstanding, not anything of the client's."""
+        return self.protocol.waits_for() is Waiting.ANSWER
+
     def finish(self) -> None:
         """Close after the request in flight; at once where there is none."""
         if self.protocol.transport is None:

@@ -126,7 +126,14 @@ class Listener:
     def _make_room(self) -> None:
         now_s = self._clock.monotonic_s()
         if self._visits:
-            worst = max(self._visits, key=lambda visit: (visit.spent_patience(now_s, self._patience), -visit.number))
+            worst = max(
+                self._visits,
+                key=lambda visit: (
+                    not visit.waits_for_us(),  # a scrape in flight makes room last, however slow we are
+                    visit.spent_patience(now_s, self._patience),
+                    -visit.number,
+                ),
+            )
             worst.cut()
             self._visits.discard(worst)
 
