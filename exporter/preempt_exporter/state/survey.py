@@ -3,6 +3,7 @@
 from msgspec import Struct, field
 
 from preempt_exporter.decide.admission import exact_ratio
+from preempt_exporter.decide.next_action import OVER_THRESHOLDS
 from preempt_exporter.decide.restart_cost import restart_cost_ms
 from preempt_exporter.settings import TaskSettings, Thresholds
 from preempt_exporter.state.figures import Figures
@@ -10,7 +11,6 @@ from preempt_exporter.state.lane import OTHER
 from preempt_exporter.state.life import ABANDONED, COMPLETE, LIVE_STATES, Life
 from preempt_exporter.state.rates import LaneMeasurements, LaneRates
 
-OVER_THRESHOLDS = ("queue_age_frac", "restart_frac", "max_preempts", "slack_zero", "restart_cannot_finish")
 RUN_STATES = (*LIVE_STATES, "rejected", "drained", "complete", ABANDONED)
 
 NO_RATES = LaneRates(None, None, None)
@@ -20,7 +20,7 @@ class LaneSurvey(Struct):
     """The live lives of one lane in sum."""
 
     states: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LIVE_STATES, 0))
-    over: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OVER_THRESHOLDS, 0))
+    over: dict[str, int] = field(default_factory=lambda: {str(name): 0 for name in OVER_THRESHOLDS})
     age_ratio_max: float | None = None
     restart_ratio_max: float | None = None
     slack_ms_min: int | None = None
