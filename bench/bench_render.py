@@ -13,20 +13,7 @@ from preempt_exporter.state.watched import Watched
 START_MS = 1_795_956_000_000
 
 disable_created_metrics()
-READING = Reading(
-    ready=True,
-    bytes_read=0,
-    files=1,
-    unreadable_files=0,
-    read_errors=0,
-    rotations=0,
-    truncations=0,
-    suspected_loss=0,
-    lag_bytes=0,
-    lag_s=0.0,
-    avail_bytes=None,
-    snapshot_ms=None,
-)
+READING = Reading(ready=True, files=1)
 
 
 def live_tasks(count: int) -> Watched:

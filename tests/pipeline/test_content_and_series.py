@@ -14,20 +14,7 @@ from preempt_exporter.settings import LaneSettings, TaskSettings, Thresholds
 from preempt_exporter.state.watched import Watched
 
 T0_MS = 1_800_000_000_000
-READING = Reading(
-    ready=True,
-    bytes_read=0,
-    files=1,
-    unreadable_files=0,
-    read_errors=0,
-    rotations=0,
-    truncations=0,
-    suspected_loss=0,
-    lag_bytes=0,
-    lag_s=0.0,
-    avail_bytes=None,
-    snapshot_ms=None,
-)
+READING = Reading(ready=True, files=1)
 GOOD = b'{"event": "enqueue", "task_id": "good", "ts_ms": 1800000000000, "deadline_ms": 60000}\n'
 COMPLETE = b'{"event": "complete", "task_id": "%b", "ts_ms": 1800000001000, "output_tokens": 9, "restart_tokens": 0}\n'
 

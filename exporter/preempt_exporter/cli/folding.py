@@ -47,18 +47,5 @@ def fold_ledgers(patterns: Sequence[str], config: Config, now_ms: int, *, pendin
 def cold_scrape(patterns: Sequence[str], config: Config, now_ms: int) -> str:
     """What a scrape would say that had read all of the ledgers just now, in the text format."""
     watched = fold_ledgers(patterns, config, now_ms, pending_too=False)
-    reading = Reading(
-        ready=True,
-        bytes_read=watched.figures.counts.bytes,
-        files=0,
-        unreadable_files=0,
-        read_errors=0,
-        rotations=0,
-        truncations=0,
-        suspected_loss=0,
-        lag_bytes=0,
-        lag_s=0.0,
-        avail_bytes=None,
-        snapshot_ms=None,
-    )
+    reading = Reading(ready=True, bytes_read=watched.figures.counts.bytes)
     return Scrape(watched, config.thresholds(), __version__).text(reading, now_ms, openmetrics=False)

@@ -23,17 +23,17 @@ class Reading(Struct, frozen=True, kw_only=True):
     """How the reading of files goes; counters are since the start, or since the first start of a kept state."""
 
     ready: bool
-    bytes_read: int
-    files: int
-    unreadable_files: int
-    read_errors: int
-    rotations: int
-    truncations: int
-    suspected_loss: int
-    lag_bytes: int
-    lag_s: float
-    avail_bytes: int | None
-    snapshot_ms: int | None
+    bytes_read: int = 0
+    files: int = 0
+    unreadable_files: int = 0
+    read_errors: int = 0
+    rotations: int = 0
+    truncations: int = 0
+    suspected_loss: int = 0
+    lag_bytes: int = 0
+    lag_s: float = 0.0
+    avail_bytes: int | None = None
+    snapshot_ms: int | None = None
     """When the state was last put on disk; None without a state file."""
 
 
