@@ -41,6 +41,15 @@ def test_lanes_beyond_the_hundredth_share_a_label() -> None:
     assert look(state, 1).lanes["other"].states["running"] == 300 - 99
 
 
+def test_lanes_get_their_labels_in_the_order_of_the_lines() -> None:
+    """Also where a heartbeat moves its task: a lane named later in the same batch comes after it."""
+    state = fold(watched(), *[event("admit", 0, f"t{i}", lane=f"l{i}") for i in range(99)])
+    fold(state, event("heartbeat", 1, "t0", lane="moved"), event("admit", 2, "late", lane="late"))
+    assert "late" not in state.figures.lanes
+    assert state.figures.lanes["moved"].events["heartbeat"] == 1
+    assert state.figures.lanes["other"].events["admit"] == 1
+
+
 def test_runs_beyond_the_hundredth_share_counters_that_never_fall() -> None:
     """Also when one of them leaves."""
     state = watched()

@@ -72,9 +72,7 @@ class Lane(Struct, kw_only=True):
     waits_ms: list[int] = field(default_factory=list)
     """Enqueue to first admit, of the newest lives."""
     steps: list[tuple[int, int]] = field(default_factory=list)
-    """The newest checkpoint steps (tokens gained, milliseconds taken) and as many older ones again at most."""
-    steps_tokens: int = 0
-    steps_ms: int = 0
+    """The newest checkpoint steps (tokens gained, milliseconds taken), and some older ones."""
     attempts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ATTEMPT_OUTCOMES, 0))
     jobs_completed: int = 0
     tokens_in: int = 0
@@ -89,20 +87,17 @@ class Lane(Struct, kw_only=True):
 
     def record_step(self, tokens: int, elapsed_ms: int) -> None:
         """Remember one checkpoint step of `tokens` gained in `elapsed_ms`, both above 0."""
-        steps = self.steps
-        steps.append((tokens, elapsed_ms))
-        self.steps_tokens += tokens
-        self.steps_ms += elapsed_ms
-        if len(steps) > RATE_STEPS:
-            old_tokens, old_ms = steps[-RATE_STEPS - 1]
-            self.steps_tokens -= old_tokens
-            self.steps_ms -= old_ms
-            if len(steps) == 2 * RATE_STEPS:
-                del steps[:RATE_STEPS]
+        self.steps.append((tokens, elapsed_ms))
+
+    def forget_old_steps(self) -> None:
+        """Keep the newest `RATE_STEPS` and, so that it stays cheap, as many older ones again at most."""
+        if len(self.steps) > 2 * RATE_STEPS:
+            del self.steps[:-RATE_STEPS]
 
     def decode_tokens_per_ms(self) -> float | None:
-        """Tokens per millisecond over the remembered checkpoint steps; None before the first."""
-        return self.steps_tokens / self.steps_ms if self.steps_ms else None
+        """Tokens per millisecond over the newest `RATE_STEPS` checkpoint steps; None before the first."""
+        newest = self.steps[-RATE_STEPS:]
+        return sum(tokens for tokens, _ in newest) / sum(ms for _, ms in newest) if newest else None
 
     def record_wait(self, wait_ms: int) -> None:
         """Remember how long a life waited for its first admission."""

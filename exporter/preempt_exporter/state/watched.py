@@ -3,10 +3,11 @@
 `Watched.fold` knows no clock and no disk; `now_ms` is the moment at which the lines were read.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from preempt_exporter.ledger.records import Attempt, Heartbeat, Record, SwitchEvent, TaskEvent
+from preempt_exporter.ledger.records import Attempt, Checkpoint, Heartbeat, Record, SwitchEvent, TaskEvent
 from preempt_exporter.settings import LaneSettings, TaskSettings
 from preempt_exporter.state.attempt_fold import fold_attempt
 from preempt_exporter.state.expiry import MAX_RUNS_KEPT, expire, forget_stale_ends, make_room
@@ -45,6 +46,8 @@ class Watched:
         fresh = memory.without_repeated_ids(records)
         figures.counts.duplicates += len(records) - len(fresh)
         self._fold_in_order(fresh, index, memory, now_ms)
+        for lane in figures.lanes.values():
+            lane.forget_old_steps()
         if figures.lives_kept > self.tasks.limit:
             make_room(figures, self.tasks, now_ms)
         forget_stale_ends(figures)
@@ -52,64 +55,116 @@ class Watched:
             self.expire(now_ms)
 
     def _fold_in_order(self, records: Sequence[Any], index: int, memory: LedgerMemory, now_ms: int) -> None:
-        """The hot loop: what nearly every line needs stands here in a row, the rest is behind calls."""
+        """The hot loop. Nearly all lines are signs of life of a running task: these two stand here in a row.
+
+        They are written out one after the other, each with reads of its own record type only, because the interpreter
+        is fast where one place in the code meets one type. `TaskFold` applies them too, to every other life.
+        """
         figures = self.figures
         appliers = self._task_fold.appliers
-        runs, lanes = figures.runs, figures.lanes
-        several = len(figures.ledgers) > 1
+        lanes = figures.lanes
+        heartbeats: defaultdict[str, int] = defaultdict(int)
         run_name: str | None = ""  # no run is called so
         for record in records:
             kind = type(record)
             if kind is Heartbeat:
-                name = "heartbeat"
-            elif kind in appliers:
-                name, apply = appliers[kind]
-            else:
+                if record.run != run_name:
+                    run_name = record.run
+                    run = figures.run(run_name, now_ms)
+                    lives = run.lives
+                life = lives.get(record.task_id)
+                moment_ms = record.ts_ms
+                if life is not None and life.ended_ms is None and life.ledger == index and moment_ms <= now_ms:
+                    if moment_ms > run.last_ms:
+                        run.last_ms = moment_ms
+                    elif moment_ms < run.first_ms:
+                        run.first_ms = moment_ms
+                    life.last_ms = moment_ms
+                    lane_name = record.lane
+                    if lane_name != life.lane and lane_name is not None:
+                        life.lane = lane_name
+                        figures.lane(lane_name)  # lanes get their labels in the order of the lines
+                    heartbeats[life.lane] += 1
+                    if life.state is not RUNNING:
+                        life.state = RUNNING
+                    tokens = record.output_tokens
+                    if tokens is not None:
+                        life.output_tokens = tokens
+                    promise_ms = record.next_within_ms
+                    if promise_ms is not None and promise_ms != life.next_within_ms:
+                        life.next_within_ms = promise_ms
+                    continue
+            elif kind is Checkpoint:
+                if record.run != run_name:
+                    run_name = record.run
+                    run = figures.run(run_name, now_ms)
+                    lives = run.lives
+                life = lives.get(record.task_id)
+                moment_ms = record.ts_ms
+                if life is not None and life.ended_ms is None and life.ledger == index and moment_ms <= now_ms:
+                    if moment_ms > run.last_ms:
+                        run.last_ms = moment_ms
+                    elif moment_ms < run.first_ms:
+                        run.first_ms = moment_ms
+                    life.last_ms = moment_ms
+                    lane_name = record.lane
+                    if lane_name != life.lane and lane_name is not None:
+                        life.lane = lane_name
+                    lane = lanes.get(life.lane) or figures.lane(life.lane)
+                    lane.events["checkpoint"] += 1
+                    if life.state is not RUNNING:
+                        life.state = RUNNING
+                    tokens = record.checkpoint_tokens
+                    step_ms = life.step_ms
+                    if step_ms is not None and tokens > life.step_tokens and moment_ms > step_ms:
+                        lane.steps.append((tokens - life.step_tokens, moment_ms - step_ms))
+                    life.step_ms = moment_ms
+                    life.step_tokens = life.checkpoint_tokens = tokens
+                    output_tokens = record.output_tokens
+                    life.output_tokens = tokens if output_tokens is None else output_tokens
+                    promise_ms = record.next_within_ms
+                    if promise_ms is not None and promise_ms != life.next_within_ms:
+                        life.next_within_ms = promise_ms
+                    continue
+            elif kind not in appliers:
                 self._fold_other(record, memory, now_ms)
                 run_name = ""
                 continue
-            moment_ms = record.ts_ms
-            if moment_ms > now_ms:
-                figures.skew.record(moment_ms - now_ms, now_ms)
-                moment_ms = now_ms
             if record.run != run_name:
                 run_name = record.run
-                run = runs.get(run_name) or figures.run(run_name, now_ms)
+                run = figures.run(run_name, now_ms)
                 lives = run.lives
-            if moment_ms > run.last_ms:
-                run.last_ms = moment_ms
-            elif moment_ms < run.first_ms:
-                run.first_ms = moment_ms
-            life = lives.get(record.task_id)
-            if life is None:
-                run.touch(moment_ms)
-                life = self._task_fold.begin(record, moment_ms, index, run, self.lanes.default)
-            elif life.ended_ms is not None or (several and life.ledger != index and moment_ms < life.last_ms):
-                living = self._unusual(record, life, moment_ms, index, run)
-                if living is None:
-                    lane = figures.lane(record.lane or life.lane)
-                    lane.events[name] += 1
-                    self._task_fold.count(record, moment_ms, lane)
-                    continue
-                life = living
-            if several:
-                life.ledger = index
-            life.last_ms = moment_ms
-            lane_name = record.lane
-            if lane_name != life.lane and lane_name is not None:
-                life.lane = lane_name
-            lane = lanes.get(life.lane) or figures.lane(life.lane)
-            lane.events[name] += 1
-            if kind is Heartbeat:
-                if life.state is not RUNNING:
-                    life.state = RUNNING
-                if record.output_tokens is not None:
-                    life.output_tokens = record.output_tokens
-                promise_ms = record.next_within_ms
-                if promise_ms != life.next_within_ms and promise_ms is not None:
-                    life.next_within_ms = promise_ms
-            else:
-                apply(life, record, moment_ms, lane, run)
+            self._fold_task_event(record, run, index, now_ms)
+        for lane_name, count in heartbeats.items():
+            figures.lane(lane_name).events["heartbeat"] += count
+
+    def _fold_task_event(self, record: Any, run: Run, index: int, now_ms: int) -> None:
+        """Any event of a task, whatever its life."""
+        figures = self.figures
+        name, apply = self._task_fold.appliers[type(record)]
+        moment_ms = record.ts_ms
+        if moment_ms > now_ms:
+            figures.skew.record(moment_ms - now_ms, now_ms)
+            moment_ms = now_ms
+        run.touch(moment_ms)
+        life = run.lives.get(record.task_id)
+        if life is None:
+            life = self._task_fold.begin(record, moment_ms, index, run, self.lanes.default)
+        elif life.ended_ms is not None or (life.ledger != index and moment_ms < life.last_ms):
+            living = self._unusual(record, life, moment_ms, index, run)
+            if living is None:
+                lane = figures.lane(record.lane or life.lane)
+                lane.events[name] += 1
+                self._task_fold.count(record, moment_ms, lane)
+                return
+            life = living
+        life.ledger = index
+        life.last_ms = moment_ms
+        if record.lane is not None:
+            life.lane = record.lane
+        lane = figures.lane(life.lane)
+        lane.events[name] += 1
+        apply(life, record, moment_ms, lane, run)
 
     def expire(self, now_ms: int) -> None:
         """Forget what has left by `now_ms`; called at a slow, regular pace."""
