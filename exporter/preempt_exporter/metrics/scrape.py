@@ -39,6 +39,10 @@ class Scrape:
             lines |= run_samples(figures, seen)
         return lines
 
-    def text(self, reading: Reading, now_ms: int, *, openmetrics: bool) -> str:
+    def lines(self, reading: Reading, now_ms: int, *, openmetrics: bool) -> list[str]:
         """The families in either format, without the closing `# EOF`."""
         return framed(LEDGER_FAMILIES + SELF_FAMILIES, self.samples(reading, now_ms), openmetrics=openmetrics)
+
+    def text(self, reading: Reading, now_ms: int, *, openmetrics: bool) -> str:
+        """The same as one text."""
+        return "\n".join([*self.lines(reading, now_ms, openmetrics=openmetrics), ""])

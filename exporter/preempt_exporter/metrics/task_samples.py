@@ -1,6 +1,6 @@
 """Per-task series. The hot part of a scrape: ages are computed here, everything else is a number and a label set."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from preempt_exporter.metrics.text import label_value
 from preempt_exporter.state.lane import OTHER
@@ -13,14 +13,14 @@ class TaskSamples:
 
     def __init__(self) -> None:
         """Start with nothing remembered."""
-        self._labels: dict[tuple[str | None, str, str], str] = {}
+        self._labels: dict[Life, tuple[str, str]] = {}
+        """By life, the lane it was shown under and its label set."""
 
     def samples(
-        self, live: Iterable[LiveTask], lingering: Iterable[Life], lanes: Iterable[str]
+        self, live: Iterable[LiveTask], lingering: Iterable[Life], lanes: Container[str]
     ) -> dict[str, list[str]]:
         """By family, the lines of the tasks to show. A lane that is not among `lanes` is `other`."""
-        known, labels_now = self._labels, {}
-        lane_labels = set(lanes)
+        known, shown = self._labels, {}
         ages: list[str] = []
         slacks: list[str] = []
         restarts: list[str] = []
@@ -31,10 +31,11 @@ class TaskSamples:
         costs: list[str] = []
 
         def totals(life: Life) -> str:
-            lane = life.lane if life.lane in lane_labels else OTHER
-            key = (life.run, life.task_id, lane)
-            labels = known.get(key) or _label_set(life, lane)
-            labels_now[key] = labels
+            entry = known.get(life)
+            if entry is None or entry[0] != life.lane:
+                entry = (life.lane, _label_set(life, life.lane if life.lane in lanes else OTHER))
+            shown[life] = entry
+            labels = entry[1]
             restarts.append(f"restart_tokens{labels}{life.restart_tokens}")
             preempts.append(f"preempts{labels}{life.preempts}")
             checkpoints.append(f"checkpoint_tokens{labels}{life.checkpoint_tokens}")
@@ -43,17 +44,16 @@ class TaskSamples:
             return labels
 
         for task in live:
-            life = task.life
-            labels = totals(life)
+            labels = totals(task.life)
             ages.append(f"queue_age_ms{labels}{task.age_ms}")
             if task.slack_ms is not None:
                 slacks.append(f"deadline_slack_ms{labels}{task.slack_ms}")
-                deadlines.append(f"deadline_ms{labels}{life.deadline_ms}")
+                deadlines.append(f"deadline_ms{labels}{task.life.deadline_ms}")
             if task.restart_cost_ms is not None:
                 costs.append(f"preempt_task_restart_cost_ms{labels}{task.restart_cost_ms}")
         for life in lingering:
             totals(life)
-        self._labels = labels_now
+        self._labels = shown
         return {
             "queue_age_ms": ages,
             "deadline_slack_ms": slacks,

@@ -11,22 +11,21 @@ Samples = Mapping[str, list[str]]
 """By family name, its sample lines without newline."""
 
 
-def framed(families: Iterable[Family], samples: Samples, *, openmetrics: bool) -> str:
-    """The families that have samples, each with its metadata, in the order given.
+def framed(families: Iterable[Family], samples: Samples, *, openmetrics: bool) -> list[str]:
+    """The lines of the families that have samples, each family after its metadata, in the order given.
 
     OpenMetrics names a counter's family without `_total`; sample names are the same in both formats. The closing
     `# EOF` is the caller's.
     """
-    parts = []
+    framed_lines = []
     for family in families:
         lines = samples.get(family.name)
         if not lines:
             continue
         name = family.name.removesuffix("_total") if openmetrics else family.name
-        parts.append(f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n")
-        parts.append("\n".join(lines))
-        parts.append("\n")
-    return "".join(parts)
+        framed_lines.append(f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}")
+        framed_lines.extend(lines)
+    return framed_lines
 
 
 def label_value(text: str) -> str:

@@ -44,9 +44,9 @@ class WatchedExposition:
     def render(self, *, openmetrics: bool) -> bytes:
         """The scrape in either format."""
         with self._reader.lock:
-            text = self._scrape.text(self._reader.reading(), self._clock.now_ms(), openmetrics=openmetrics)
-        closing = "# EOF\n" if openmetrics else ""
-        return (text + self._platform.text(openmetrics=openmetrics) + closing).encode()
+            lines = self._scrape.lines(self._reader.reading(), self._clock.now_ms(), openmetrics=openmetrics)
+        lines.append(self._platform.text(openmetrics=openmetrics) + ("# EOF\n" if openmetrics else ""))
+        return "\n".join(lines).encode()
 
     def textfile(self) -> bytes:
         """The text format without `process_*` and `python_*`, which node_exporter has for itself."""

@@ -18,8 +18,16 @@ ABANDON_AT_LEAST_MS = 10 * MINUTE_MS
 ABANDON_WITHOUT_DEADLINE_MS = 24 * 60 * MINUTE_MS
 
 
-class Life(Struct, gc=False, kw_only=True):
-    """What the lines of one life say so far. Times are Unix milliseconds, durations milliseconds."""
+def surely_live_for_ms(abandon_after_ms: int | None) -> int:
+    """How long after its last line no life that has not ended counts as abandoned, whatever its deadline."""
+    return ABANDON_AT_LEAST_MS if abandon_after_ms is None else abandon_after_ms
+
+
+class Life(Struct, gc=False, eq=False, kw_only=True):
+    """What the lines of one life say so far. Times are Unix milliseconds, durations milliseconds.
+
+    Two lives are never equal: one is itself, whatever changes about it.
+    """
 
     # What nearly every line touches stands first, so that it shares cache lines.
     ended_ms: int | None = None

@@ -10,7 +10,7 @@ from preempt_exporter.settings import TaskSettings, Thresholds
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.life import ABANDONED, COMPLETE, Life
 from preempt_exporter.state.rates import LaneMeasurements, LaneRates
-from preempt_exporter.state.survey import NO_RATES, cost_of_restart_ms
+from preempt_exporter.state.survey import NO_RATES, restart_cost_of
 
 
 class TaskRow(Struct, kw_only=True):
@@ -62,7 +62,7 @@ def evidence_of(life: Life, figures: Figures, rates: LaneRates, now_ms: int) -> 
         restart_tokens=life.restart_tokens,
         preempts=life.preempts,
         task_budget=life.task_budget,
-        restart_cost_ms=cost_of_restart_ms(life, rates),
+        restart_cost_ms=restart_cost_of(rates)(life.prompt_tokens, life.target_tokens, life.checkpoint_tokens),
         lane_draining=lane is not None and forbids_start(lane.action, admitted_before=life.admitted),
         mode=mode,
     )
