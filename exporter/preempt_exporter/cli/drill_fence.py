@@ -126,7 +126,7 @@ def _play_events(args: Namespace) -> int:
     try:
         text = Path(args.event_order).read_bytes()
     except OSError as error:
-        raise UnreadableInput(args.event_order, error.strerror or str(error)) from None
+        raise UnreadableInput(args.event_order, error) from None
     clock = FixedClock(SystemClock().now_ms())
     events = read_events(text, path=args.event_order, run=run_name, starts_ms=clock.now_ms())
     with ExitStack() as stack:

@@ -84,9 +84,9 @@ def record_from_words(event: str, fields: Sequence[str], *, now_ms: int) -> Reco
     for word in fields:
         key, equals, text = word.partition("=")
         if not equals:
-            raise UsageError(f"{word!r} is not key=value")
+            raise UsageError(f"{word!r} is not key=value; {event} has {', '.join(types)}")
         if key in given:
-            raise UsageError(f"{key} is given twice")
+            raise UsageError(f"{key} is given twice; give it once")
         if key not in types:
             raise UsageError(f"{event} has no field {key!r}{_close_to(key, types)}; it has {', '.join(types)}")
         given.add(key)
@@ -133,7 +133,7 @@ def _number(key: str, text: str) -> int | float:
         raise UsageError(f"{key}={text}: expected a number")
     value = float(text)
     if abs(value) > MAX_EXACT_INTEGER:
-        raise UsageError(f"{key}: past 2^53")
+        raise UsageError(f"{key}: past 2^53; give {MAX_EXACT_INTEGER} at most")
     return int(text) if _INTEGER.fullmatch(text) else value
 
 

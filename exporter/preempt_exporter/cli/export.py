@@ -11,7 +11,7 @@ from preempt_exporter.cli.watching import Watching, log_to_standard_error
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.config import EXPORT_NAMES, add_setting_arguments, resolve
 from preempt_exporter.durations import parse_duration_ms
-from preempt_exporter.errors import UnreadableInput, UsageError
+from preempt_exporter.errors import UnreadableInput, UsageError, why_not_written
 from preempt_exporter.pipeline.exposition import WatchedExposition
 from preempt_exporter.stopping import stopping_at_signals
 
@@ -77,4 +77,4 @@ def _replace(target: Path, content: bytes) -> None:
         temporary.replace(target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise UnreadableInput(str(target), f"not written: {error.strerror}") from error
+        raise UnreadableInput(str(target), f"not written: {why_not_written(error)}") from error

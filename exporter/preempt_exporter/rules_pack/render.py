@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from preempt_exporter.errors import UsageError
+from preempt_exporter.errors import UsageError, why_not_written
 from preempt_exporter.rules_pack.kept_labels import labels_of_metrics
 from preempt_exporter.rules_pack.pack import rule_files
 from preempt_exporter.rules_pack.parameters import EVERY_RULE, PARAMETERS, SELECTOR, Parameter
@@ -55,7 +55,7 @@ def write_pack(pack: Mapping[str, str], folder: Path) -> None:
         for name, text in pack.items():
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--output {folder}: {error.strerror}") from error
+        raise UsageError(f"--output {folder}: {why_not_written(error)}") from error
 
 
 def places_of(text: str, parameter: Parameter) -> list[tuple[int, int]]:
