@@ -372,3 +372,13 @@ def test_the_api_s_lists_agree_with_the_scrape(start: Callable[..., Stepped], tm
     health = msgspec.json.decode(exposition.health())
     assert health["lines"] == scraped.value("preempt_ledger_lines_total")
     assert health["ready"] is True
+
+
+def test_a_name_that_is_no_text_is_shown_with_escapes(start: Callable[..., Stepped], tmp_path: Path) -> None:
+    """A file may have any name; the page and its API go on, and show which one it is."""
+    (tmp_path / "l\udcff.jsonl").write_bytes(b'{"event":"enqueue","task_id":"t","ts_ms":1}\n')
+    stepped = start(tmp_path)
+    stepped.step(2)
+    health = msgspec.json.decode(stepped.exposition.health())
+    assert [file["path"] for file in health["files"]] == [f"{tmp_path}/l\\xff.jsonl"]
+    assert health["lines"] == 1

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from preempt_exporter.clock import Clock
 from preempt_exporter.metrics.platform_samples import PlatformSamples
@@ -91,7 +92,7 @@ class WatchedExposition:
             answer = {
                 "version": self._version,
                 "ready": reading.ready,
-                "files": self._reader.files(),
+                "files": [replace(file, path=_json_text(file.path)) for file in self._reader.files()],
                 "lag_bytes": reading.lag_bytes,
                 "lag_seconds": reading.lag_s,
                 "lines": figures.counts.lines,
@@ -100,3 +101,8 @@ class WatchedExposition:
                 "mode": figures.mode,
             }
         return msgspec.json.encode(answer)
+
+
+def _json_text(path: str) -> str:
+    """A path as JSON can hold it: bytes that are not UTF-8 show as escapes."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
