@@ -92,6 +92,7 @@ class WatchedExposition:
             answer = {
                 "version": self._version,
                 "ready": reading.ready,
+                "ledger": self._only_ledger(),
                 "files": [replace(file, path=_json_text(file.path)) for file in self._reader.files()],
                 "lag_bytes": reading.lag_bytes,
                 "lag_seconds": reading.lag_s,
@@ -101,6 +102,12 @@ class WatchedExposition:
                 "mode": figures.mode,
             }
         return msgspec.json.encode(answer)
+
+    def _only_ledger(self) -> str | None:
+        """The path of the ledger that all lines came from; None where there are several, or no JSON can hold it."""
+        ledgers = self._reader.watched.figures.ledgers
+        name = ledgers[0].name if len(ledgers) == 1 else None
+        return name if name is not None and name == _json_text(name) else None
 
 
 def _json_text(path: str) -> str:
