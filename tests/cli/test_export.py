@@ -42,15 +42,16 @@ def test_every_so_often_it_writes_what_is_new_until_told_to_stop(tmp_path: Path)
     """A line that comes later shows in the file; SIGTERM ends it with 0."""
     ledger, target = tmp_path / "a.jsonl", tmp_path / "preempt.prom"
     ledger.write_text(LINE % 1, encoding="utf-8")
-    arguments = [str(ledger), "--textfile", str(target), "--every", "100ms", "--log.level=error"]
-    with subprocess.Popen([*COMMAND, *arguments]) as process:
+    arguments = [str(ledger), "--textfile", str(target), "--every", "100ms"]
+    with subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True) as process:
         try:
             wait_for(target, 1)
             with ledger.open("a", encoding="utf-8") as file:
                 file.write(LINE % 2)
             wait_for(target, 2)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(DEADLINE_S) == 0
+            said = process.communicate(timeout=DEADLINE_S)[1]
+            assert (process.returncode, said.count("stopped; lines read: 2, bad lines: 0")) == (0, 1)
         finally:
             process.kill()
 

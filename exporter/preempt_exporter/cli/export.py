@@ -53,6 +53,8 @@ def run(args: Namespace) -> int:
             _replace(target, exposition.textfile())
             if every_s is None or watching.stop.wait(every_s):
                 break
+    if every_s is not None:
+        watching.log_end()
     return 1 if watching.broken else 0
 
 

@@ -126,6 +126,10 @@ class SnapshotKeeper:
         self.written_ms = moment_ms
         return True
 
+    def is_kept(self) -> bool:
+        """Whether the state that was to be written last is on disk."""
+        return self.written_ms is not None and not self._failing
+
     def close(self) -> None:
         """Let go of the lock."""
         self._lock.close()
