@@ -57,7 +57,7 @@ PARAMETERS = (
         "2",
         "preemptions at which a task is not admitted again",
         ("TaskPreemptBudgetSpent", "preempts >= {} and"),
-        ("TaskPreemptBudgetSpent", "at {} preemptions"),
+        ("TaskPreemptBudgetSpent", "at {} of them"),
     ),
     _parameter(
         "rework_max",
