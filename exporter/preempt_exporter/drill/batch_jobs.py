@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from preempt_exporter.drill.batch_paths import own_file
 from preempt_exporter.errors import UnreadableInput, UsageError, why_not_written
 from preempt_exporter.ledger.records import MAX_ID_BYTES, Count
+from preempt_exporter.own_file import own_file
 from preempt_exporter.router.job_request import JobRequest
 
 DEFAULT_JOBS = 400
