@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo demo-stack generated test test-tools mutants lint soak bench clean
+.PHONY: help demo demo-stack generated test test-tools stack-tools mutants lint soak bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -23,7 +23,7 @@ $(VENV)/.dev: pyproject.toml
 demo: $(VENV)/.runtime ## See it work: a fake batch that loses its slots, and the exporter on its ledger (DEMO_SECONDS=20 ends it)
 	@$(BIN)/python -m preempt_exporter.demo
 
-demo-stack: $(VENV)/.runtime test-tools ## The same with Prometheus, Alertmanager and control: an alert drains the lane (DEMO_SECONDS=60 ends it)
+demo-stack: $(VENV)/.runtime stack-tools ## The same with Prometheus, Alertmanager and control: an alert drains the lane (DEMO_SECONDS=60 ends it)
 	@$(BIN)/python -m tools.demo_stack
 
 generated: $(VENV)/.dev ## Write anew what is generated: dashboard, Kubernetes manifests, parts of docs/
@@ -48,8 +48,13 @@ bench: $(VENV)/.dev test-tools ## Measure, side by side with peers, and print ra
 	$(BIN)/python bench/bench_growth.py
 
 test-tools: ## Install the programs that the tests run (tools/test-packages.txt), or say which are missing
-	@tools/install-test-packages.sh
+	@tools/install-packages.sh $$(sed 's/#.*//' tools/test-packages.txt)
 	@tools/fetch-rule-engines.sh
+
+stack-tools: ## Install the two programs that demo-stack starts beside ours, unless they are on the PATH
+	@command -v prometheus >/dev/null || tools/install-packages.sh prometheus
+	@command -v alertmanager >/dev/null || command -v prometheus-alertmanager >/dev/null || \
+		tools/install-packages.sh prometheus-alertmanager
 
 mutants: $(VENV)/.dev test-tools ## Change every rule in every place, one at a time, and see that a test notices
 	$(BIN)/python tools/run_mutants.py

@@ -211,7 +211,7 @@ def program(*names: str) -> str:
     for name in names:
         if found := shutil.which(name):
             return found
-    raise BrokeDown(f"{names[0]} is not installed: make test-tools")
+    raise BrokeDown(f"{names[0]} is not installed: make stack-tools")
 
 
 def get(url: str) -> bytes | None:

@@ -273,7 +273,7 @@ def _read_file(path: str) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]
     try:
         root = read_section(path)
     except OSError as error:
-        raise UnreadableInput(path, error.strerror or str(error)) from error
+        raise UnreadableInput(path, error) from error
     values: dict[str, Any] = {}
     by_section: dict[str, dict[str, Setting]] = {}
     for setting in SETTINGS:

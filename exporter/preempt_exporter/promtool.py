@@ -84,7 +84,9 @@ def find_promtool(environ: Mapping[str, str]) -> str:
     named = environ.get("PROMTOOL", "")
     found = shutil.which(named or "promtool", path=environ.get("PATH", os.defpath))
     if found is None:
-        raise ToolMissing(f"PROMTOOL names {named}, which cannot be run" if named else HOW_TO_GET_PROMTOOL)
+        raise ToolMissing(
+            f"PROMTOOL names {named}, which cannot be run; name another, or unset it" if named else HOW_TO_GET_PROMTOOL
+        )
     return found
 
 
@@ -233,7 +235,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UnreadableInput(str(path), error.strerror or str(error)) from error
+        raise UnreadableInput(str(path), error) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UnreadableInput(str(path), f"not YAML: {error}") from error
     if not isinstance(document, dict):

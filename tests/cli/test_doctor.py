@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from preempt_exporter.cli.main import main
+from preempt_exporter.rules_pack.links import leads_nowhere
 from preempt_exporter.rules_pack.render import rendered_pack, write_pack
 from tests.rules_pack.real_alertmanager import alertmanager
 from tests.rules_pack.real_prometheus import page_of, prometheus
@@ -30,7 +31,8 @@ def diagnosed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
 
 def test_a_well_set_up_installation_is_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Scraped, loaded, agreeing, routed, and watched over: exit 0 and nothing to do."""
-    write_pack(rendered_pack({"runbook_base": "https://wiki.example/runbooks"}), tmp_path / "rules")
+    ours = {"runbook_base": "https://wiki.batch.internal/runbooks", "dashboard_url": "http://grafana:3000/d/x"}
+    write_pack(rendered_pack(ours), tmp_path / "rules")
     (tmp_path / "rules" / "switch.yml").write_text(SWITCH, encoding="utf-8")
     (tmp_path / "am").mkdir()
     with (
@@ -63,12 +65,35 @@ def test_each_thing_that_is_wrong_is_named(tmp_path: Path, capsys: pytest.Captur
         (False, "an exporter runs with restart_frac=0.2: `rules render --set restart_frac=0.2`")
     ]
     assert any("LedgerSilent" in says for ok, says in findings["rules"] if not ok)
-    assert not findings["runbooks"][0][0]
+    assert (len(findings["runbooks"]), findings["runbooks"][0][0]) == (1, False)
+    assert "`rules render --set runbook_base=`" in findings["runbooks"][0][1]
+    assert "`rules render --set dashboard_url=`" in findings["dashboard"][0][1]
     assert not findings["dead man's switch"][0][0]
     assert other_job == 1
     assert elsewhere["scraped"] == [
         (False, "no target in job other: add it to scrape_configs, or name yours with --job")
     ]
+
+
+@pytest.mark.parametrize(
+    ("url", "nowhere"),
+    [
+        ("https://example.invalid/grafana/d/preempt-exporter?var-lane={{ $labels.lane | urlquery }}", True),
+        ("https://wiki.example/runbooks/a.md", True),
+        ("https://www.example.com/", True),
+        ("https://EXAMPLE.ORG./", True),
+        ("docs/runbooks/a.md", True),
+        ("https:///a.md", True),
+        ("https://[/a.md", True),
+        ("", True),
+        ("https://example.company.internal/", False),
+        ("http://grafana:3000/d/x?var-lane={{ $labels.lane | urlquery }}", False),
+        ("https://notexample.com/", False),
+    ],
+)
+def test_a_link_that_nobody_can_follow_is_known_by_its_address(url: str, nowhere: bool) -> None:
+    """A placeholder is an address of a domain that is set aside for documentation, or none at all."""
+    assert leads_nowhere(url) is nowhere
 
 
 def test_a_prometheus_that_does_not_answer_is_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:

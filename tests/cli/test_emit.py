@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from preempt_exporter.cli.emit import KINDS, emit, record_from_words
+from preempt_exporter.cli.emit import CLOSED_WORDS, KINDS, emit, record_from_words
 from preempt_exporter.cli.main import main
 from preempt_exporter.clock import FixedClock
 from preempt_exporter.errors import UsageError
@@ -95,7 +95,6 @@ SAMPLES = {
     "run": "r",
     "lane": "free",
     "shard": "3/30-49",
-    "action": "abandon_lane",
     "reason": "queue_age",
     "mode": "normal",
     "op": "grant",
@@ -112,7 +111,8 @@ def test_every_event_can_be_emitted_and_says_what_it_needs(event: str) -> None:
     with pytest.raises(UsageError, match=f"^{event} needs ") as caught:
         record_from_words(event, [], now_ms=5)
     needed = str(caught.value).removeprefix(f"{event} needs ").replace("=...", "").split()
-    record = record_from_words(event, [f"{name}={SAMPLES.get(name, '1')}" for name in needed], now_ms=5)
+    words = {name: CLOSED_WORDS.get((event, name), (SAMPLES.get(name, "1"),)) for name in needed}
+    record = record_from_words(event, [f"{name}={options[-1]}" for name, options in words.items()], now_ms=5)
     assert type(record) is KINDS[event]
 
 
@@ -140,6 +140,12 @@ def test_every_event_can_be_emitted_and_says_what_it_needs(event: str) -> None:
         (["enqueue", "task_id=t", "deadline_ms=1e999"], "deadline_ms: past 2^53"),
         ([*DRAIN, "lane=" + "x" * 65], "lane: more than 64 bytes"),
         ([*DRAIN, "run=\udcff"], "not valid UTF-8"),
+        (["drain", "task_id=t", "action=foo"], "action=foo: expected one of fail_task_not_replay"),
+        (["lane_drain", "lane=free", "action=drain_and_rejct"], "(did you mean drain_and_reject?): expected one of"),
+        (
+            ["release", "run=r", "shard=3", "epoch=0", "tokens=1", "reason=expired"],
+            "expected one of lease_expired, cancelled, superseded",
+        ),
         (["mode", "mode=off"], "expected one of normal, reject_preempt_budget"),
         (["preempt", "task_id=t", "wasted_tokens=1", "restart_tokens=1", "preempts=1", "inferred=1"], "true or false"),
         (["--ledger", "/", *DRAIN], "Is a directory"),

@@ -1,11 +1,13 @@
 """`export --textfile`: a whole file each time, for node_exporter to read."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 LINE = '{"event": "enqueue", "task_id": "t%d", "ts_ms": 1800000000000}\n'
@@ -42,15 +44,16 @@ def test_every_so_often_it_writes_what_is_new_until_told_to_stop(tmp_path: Path)
     """A line that comes later shows in the file; SIGTERM ends it with 0."""
     ledger, target = tmp_path / "a.jsonl", tmp_path / "preempt.prom"
     ledger.write_text(LINE % 1, encoding="utf-8")
-    arguments = [str(ledger), "--textfile", str(target), "--every", "100ms", "--log.level=error"]
-    with subprocess.Popen([*COMMAND, *arguments]) as process:
+    arguments = [str(ledger), "--textfile", str(target), "--every", "100ms"]
+    with subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True) as process:
         try:
             wait_for(target, 1)
             with ledger.open("a", encoding="utf-8") as file:
                 file.write(LINE % 2)
             wait_for(target, 2)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(DEADLINE_S) == 0
+            said = process.communicate(timeout=DEADLINE_S)[1]
+            assert (process.returncode, said.count("stopped; lines read: 2, bad lines: 0")) == (0, 1)
         finally:
             process.kill()
 
@@ -67,9 +70,44 @@ def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     ledger = str(tmp_path / "a.jsonl")
     for arguments in (
         ["--textfile", str(tmp_path / "none" / "x.prom")],
+        ["--textfile", str(tmp_path / "none" / "x.prom"), "--log.level=info"],
         ["--textfile", str(tmp_path / "x.txt")],
         ["--textfile", str(tmp_path / "x.prom"), "--every", "soon"],
         ["--textfile", str(tmp_path / "x.prom"), "--every", "0"],
     ):
         done = export(ledger, "--log.level=error", *arguments)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--textfile", "--state.file"])
+def test_what_is_no_regular_file_is_refused_before_anything_is_read(tmp_path: Path, flag: str) -> None:
+    """A pipe, which stands for devices and sockets too, is one line; it is still one, and nothing lies beside it."""
+    (tmp_path / "a.jsonl").write_text(LINE % 1, encoding="utf-8")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    pipe = folder / "x.prom"
+    os.mkfifo(pipe)
+    arguments = {"--textfile": str(tmp_path / "y.prom")} | {flag: str(pipe)}
+    done = export(str(tmp_path / "a.jsonl"), *(word for pair in arguments.items() for word in pair))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert f"{flag} {pipe}: a pipe, not a regular file" in done.stderr
+    assert pipe.is_fifo()
+    assert [path.name for path in folder.iterdir()] == ["x.prom"]
+    assert not (tmp_path / "y.prom").exists()
+
+
+def test_a_link_in_the_collector_s_folder_stays_one(tmp_path: Path) -> None:
+    """Whoever may not write there is given a link that leads elsewhere: what it leads to is replaced."""
+    (tmp_path / "a.jsonl").write_text(LINE % 1, encoding="utf-8")
+    collected, kept = tmp_path / "collected", tmp_path / "kept"
+    collected.mkdir()
+    kept.mkdir()
+    link, state = collected / "preempt.prom", collected / "state"
+    link.symlink_to("../kept/preempt.prom")
+    state.symlink_to("../kept/state")
+    for _ in range(2):
+        done = export(str(tmp_path / "a.jsonl"), "--textfile", str(link), "--state.file", str(state))
+        assert done.returncode == 0, done.stderr
+        assert (link.is_symlink(), state.is_symlink(), enqueued(kept / "preempt.prom")) == (True, True, 1)
+    assert sorted(path.name for path in collected.iterdir()) == ["preempt.prom", "state"]
+    assert (kept / "state.previous").exists()

@@ -161,6 +161,24 @@ def test_signals_end_it_cleanly(ledger: Path, number: signal.Signals) -> None:
         port = int(exporter.url.rsplit(":", 1)[1])
         with socket.socket() as probe:
             assert probe.connect_ex(("127.0.0.1", port)) != 0
+        assert exporter.said[-1].endswith("INFO stopped; lines read: 1, bad lines: 0; no state was kept\n")
+
+
+def test_its_last_word_is_whether_the_state_was_kept(ledger: Path, tmp_path: Path) -> None:
+    """A stop is one line: what was read, and whether a restart goes on from there."""
+    append(ledger, heartbeat(), "nonsense\n")
+    state = tmp_path / "kept" / "state"
+    state.parent.mkdir()
+    for lost in (False, True):
+        with serving(ledger, f"--state.file={state}") as exporter:
+            exporter.wait_for_value(2, "preempt_ledger_lines_total")
+            if lost:
+                state.parent.rename(tmp_path / "gone")
+            assert exporter.stop() == 0
+        kept = f"their state was not written to {state}" if lost else f"state kept in {state}"
+        assert exporter.said[-1].endswith(
+            f"{'ERROR' if lost else 'INFO'} stopped; lines read: 2, bad lines: 1; {kept}\n"
+        )
 
 
 def test_a_breakdown_of_reading_ends_it(ledger: Path) -> None:
@@ -170,6 +188,7 @@ def test_a_breakdown_of_reading_ends_it(ledger: Path) -> None:
         assert exporter.wait() == 1
         assert "reading broke down" in exporter.log()
         assert "the disk sang" in exporter.log()
+        assert "stopped;" not in exporter.log()
 
 
 def test_an_unreadable_ledger_is_no_reason_to_end(tmp_path: Path) -> None:

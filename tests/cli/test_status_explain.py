@@ -97,6 +97,55 @@ def test_what_is_unknown_is_said_to_be(ledger: Path, capfd: pytest.CaptureFixtur
     assert "nobody" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("now", "cost", "why"),
+    [
+        (
+            "1111000",
+            "4s",
+            "no interval lets one loss fit: slack 9s <= restart cost 10s + 4 s for the checkpoint; Young",
+        ),
+        (
+            "1108000",
+            "2s",
+            "no interval lets one loss fit: slack 12s <= restart cost 10s + 2 s for the checkpoint; Young",
+        ),
+        (NOW, "0", "as often as you like, since one is said to cost nothing; Young"),
+    ],
+)
+def test_an_interval_of_nothing_is_no_advice(
+    ledger: Path, capfd: pytest.CaptureFixture[str], now: str, cost: str, why: str
+) -> None:
+    """Where the arithmetic gives 0 seconds between checkpoints, the reason is said instead."""
+    text = said(capfd, str(ledger), "--now-ms", now, "--explain", "a", "--checkpoint-cost", cost)
+    assert f"checkpoint every: {why}" in text
+
+
+ENDED_OTHERWISE = """\
+{"event":"enqueue","task_id":"drained","ts_ms":1000000}
+{"event":"drain","task_id":"drained","ts_ms":1000001,"action":"fail_task_not_replay"}
+{"event":"reject","task_id":"refused","ts_ms":1000000,"reason":"queue_age"}
+{"event":"drain","task_id":"refused","ts_ms":1000001,"action":"fail_task_not_replay"}
+{"event":"complete","task_id":"done","ts_ms":1000000,"output_tokens":1,"restart_tokens":0}
+{"event":"enqueue","task_id":"silent","ts_ms":1000,"deadline_ms":1000}
+"""
+
+
+@pytest.mark.parametrize(
+    ("task", "end"),
+    [
+        ("drained", "it was drained, so that nothing of it is replayed\n"),
+        ("refused", "it was drained, so that nothing of it is replayed; its last reject was for queue_age\n"),
+        ("done", "its work is done\n"),
+        ("silent", "it counts as abandoned, since no line of it came for too long\n"),
+    ],
+)
+def test_an_end_is_told_as_what_it_was(ledger: Path, capfd: pytest.CaptureFixture[str], task: str, end: str) -> None:
+    """Only a life whose last word was a reject is said to have been rejected."""
+    ledger.write_text(ENDED_OTHERWISE)
+    assert f"ended: it no longer waits; {end}" in said(capfd, str(ledger), "--now-ms", NOW, "--explain", task)
+
+
 def test_pairs(ledger: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Age against restart tokens of live tasks, with the threshold that each is past."""
     pairs = json.loads(said(capfd, str(ledger), "--now-ms", NOW, "--pairs", "--json"))

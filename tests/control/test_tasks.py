@@ -78,6 +78,7 @@ def test_names_come_from_the_path_as_they_were_sent(tmp_path: Path, path: str, k
         ("/v1/tasks/t/admit", '{"deadline_ms": 1.5}', 422, "deadline_ms"),
         ("/v1/tasks/t/admit", '{"lane": 5}', 422, "lane"),
         ("/v1/tasks/t/checkpoint", "{}", 422, "checkpoint_tokens"),
+        ("/v1/tasks/t/drain", '{"action": "foo"}', 422, "action"),
         ("/v1/tasks/%ff/admit", "{}", 400, "UTF-8"),
         ("/v1/tasks/" + "x" * 257 + "/admit", "{}", 422, "task_id"),
         ("/v1/tasks/t/dance", "{}", 404, "openapi"),

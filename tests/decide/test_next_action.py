@@ -4,11 +4,7 @@ import pytest
 
 from preempt_exporter.decide.admission import TaskEvidence
 from preempt_exporter.decide.lane_action import forbids_routing, forbids_start
-from preempt_exporter.decide.next_action import (
-    next_action_of_ended_task,
-    next_action_of_live_task,
-    thresholds_exceeded,
-)
+from preempt_exporter.decide.next_action import next_action_of_ended_task, next_action_of_live_task
 from preempt_exporter.settings import Thresholds
 
 T = Thresholds()
@@ -39,22 +35,6 @@ def test_an_ended_task_asks_only_to_stop_feeding_the_lane() -> None:
     assert next_action_of_ended_task(over, T, completed=False) == "drain_and_reject"
     assert next_action_of_ended_task(over, T, completed=True) == "none"
     assert next_action_of_ended_task(within, T, completed=False) == "none"
-
-
-def test_every_exceeded_threshold_is_named_and_no_other() -> None:
-    """All five at once, none at the boundary."""
-    over = TaskEvidence(
-        queue_age_ms=10, deadline_ms=10, restart_tokens=3, task_budget=10, preempts=2, restart_cost_ms=1
-    )
-    assert thresholds_exceeded(over, T) == (
-        "queue_age_frac",
-        "restart_frac",
-        "max_preempts",
-        "slack_zero",
-        "restart_cannot_finish",
-    )
-    at = TaskEvidence(queue_age_ms=5, deadline_ms=10, restart_tokens=2, task_budget=10, preempts=1, restart_cost_ms=5)
-    assert thresholds_exceeded(at, T) == ()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,28 @@ def test_the_default_drill_holds_and_says_so(capsys: pytest.CaptureFixture[str])
     assert burned > 0
     assert {"commit/STALE_EPOCH", "commit/LEASE_EXPIRED", "commit/ALREADY_COMMITTED"} <= refusals.keys()
     assert {"checkpoint/DIGEST_MISMATCH", "grant/ALREADY_RESERVED", "renew/STALE_EPOCH"} <= refusals.keys()
+
+
+def test_words_tell_what_is_billed_from_what_was_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    """Burned tokens are no part of the budget, and refusals stand one a line, most often first."""
+    assert main(["drill", "fence", "--seed", "1"]) == 0
+    held, billed, artifacts, reserved, burned, refused, first, *_ = capsys.readouterr().out.splitlines()
+    assert held == "the fence held: seed 1, 500 preemptions"
+    assert billed == "billed: 7400 tokens of the 7400 that 4 shards cost; the budget is 7400"
+    assert artifacts == "artifacts: one accepted for each shard"
+    assert reserved == "reserved at the end: 0 tokens"
+    assert re.fullmatch(r"burned: \d+ tokens of work lost with its lease; the budget is not charged for them", burned)
+    assert re.fullmatch(r"refused: \d{4} requests, by operation and reason", refused)
+    assert first.endswith("grant/ALREADY_RESERVED")
+
+
+def test_words_tell_a_budget_that_cannot_suffice(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where no fence could hold, since the shards cost more than there is, that is said."""
+    assert main(["drill", "fence", "--seed", "1", "--preemptions", "5", "--budget", "1849"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("THE FENCE DID NOT HOLD: ")
+    assert "give --budget 7400 or more" in said
+    assert "artifacts: 0 for shard 0, 0 for shard 1, 0 for shard 2, 0 for shard 3, where one is right" in said
 
 
 def test_a_seed_names_an_interleaving(tmp_path: Path) -> None:

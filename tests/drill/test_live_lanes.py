@@ -142,6 +142,9 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, content: str) -> None:
     [
         ["--clock", "virtual"],
         ["--lane", "free:slots=x"],
+        ["--lane", "free,hosts=4", "--seconds", "0"],
+        ["--lane", "hosts=4", "--seconds", "0"],
+        ["--lane", "free:hosts=4,hosts=2", "--seconds", "0"],
         ["--lane", "a", "--lane", "a"],
         ["--lane", "a:share=0"],
         ["--tick", "0"],

@@ -41,6 +41,15 @@ def test_it_shows_the_stack_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_make_brings_only_what_is_started() -> None:
+    """Who wants to see it needs neither a browser nor a database server: no tool of the tests is brought."""
+    rehearsed = subprocess.run(
+        ["make", "--dry-run", "demo-stack"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    brought = [line for line in rehearsed.stdout.splitlines() if "tools/" in line and "make-venv" not in line]
+    assert [line.split()[-1] for line in brought] == ["prometheus", "prometheus-alertmanager"]
+
+
 def test_seconds_that_are_none_are_refused(tmp_path: Path) -> None:
     """One line that names the variable, and exit status 2."""
     done = shown(tmp_path, "soon")

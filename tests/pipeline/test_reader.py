@@ -372,3 +372,28 @@ def test_the_api_s_lists_agree_with_the_scrape(start: Callable[..., Stepped], tm
     health = msgspec.json.decode(exposition.health())
     assert health["lines"] == scraped.value("preempt_ledger_lines_total")
     assert health["ready"] is True
+    assert health["ledger"] == str(ledger)
+
+
+def test_the_only_ledger_is_named_and_none_of_several(start: Callable[..., Stepped], tmp_path: Path) -> None:
+    """Rotated forms are the same ledger; another one beside it leaves nothing to name."""
+    line = b'{"event":"enqueue","task_id":"t","ts_ms":1}\n'
+    (tmp_path / "l.jsonl.1").write_bytes(line)
+    (tmp_path / "l.jsonl").write_bytes(line * 2)
+    stepped = start(tmp_path)
+    assert msgspec.json.decode(stepped.exposition.health())["ledger"] is None
+    stepped.step(2)
+    assert msgspec.json.decode(stepped.exposition.health())["ledger"] == str(tmp_path / "l.jsonl")
+    (tmp_path / "m.jsonl").write_bytes(line)
+    stepped.step(2)
+    assert msgspec.json.decode(stepped.exposition.health())["ledger"] is None
+
+
+def test_a_name_that_is_no_text_is_shown_with_escapes(start: Callable[..., Stepped], tmp_path: Path) -> None:
+    """A file may have any name; the page and its API go on, and show which one it is."""
+    (tmp_path / "l\udcff.jsonl").write_bytes(b'{"event":"enqueue","task_id":"t","ts_ms":1}\n')
+    stepped = start(tmp_path)
+    stepped.step(2)
+    health = msgspec.json.decode(stepped.exposition.health())
+    assert [file["path"] for file in health["files"]] == [f"{tmp_path}/l\\xff.jsonl"]
+    assert (health["lines"], health["ledger"]) == (1, None)

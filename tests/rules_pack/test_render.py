@@ -130,12 +130,45 @@ def test_one_file_holds_all_rules(tmp_path: Path) -> None:
         ("selector", "cluster=eu"),
         ("selector", 'cluster="eu"} or {'),
         ("selector", 'cluster="a # b"'),
+        ("selector", 'cluster=~"eu-("'),
+        ("selector", 'team="x",cluster!~"*"'),
+        ("selector", r'cluster=~"\d"'),
+        ("selector", 'cluster="a\u2028b"'),
+        ("selector", 'cluster="a\udcff"'),
+        ("selector", '__name__="up"'),
+        ("runbook_base", "https://wiki.example/\x01"),
+        ("runbook_base", "/"),
     ],
 )
 def test_a_value_that_cannot_stand_there_is_refused_by_name(name: str, value: str) -> None:
     """A slip in `--set` never ends up in a rule file."""
     with pytest.raises(UsageError, match=name):
         rendered_pack({name: value})
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        r'cluster=~"eu-\\d+"',
+        r'cluster="C:\\batch"',
+        r'cluster="a\"b"',
+        r'team="x\x20y\u0023\U0001f600\101"',
+        r'cluster!~"\\Qeu.west\\E|\\pL\\z"',
+    ],
+)
+def test_a_value_may_hold_what_promql_escapes(tmp_path: Path, selector: str) -> None:
+    """The rules with it are rules, and every selector reads what was meant."""
+    write_pack(rendered_pack({"selector": selector}), tmp_path)
+    paths = sorted(tmp_path.glob("*.yml"))
+    report = check_rules(find_promtool(os.environ), paths)
+    assert report.ok, report.problems
+    assert any(f"{{{selector}" in rule.expression for rule in read_rules(paths))
+
+
+def test_the_runbooks_address_may_end_in_a_slash() -> None:
+    """As it is copied from a browser."""
+    base = "https://wiki.example/runbooks"
+    assert rendered_pack({"runbook_base": f"{base}/"}) == rendered_pack({"runbook_base": base})
 
 
 def test_render_writes_files_that_check_accepts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

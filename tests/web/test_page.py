@@ -1,11 +1,14 @@
 """What the page shows and does, in a real Chromium, fed by the real server."""
 
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from preempt_exporter.cli.main import main
+from preempt_exporter.gate.switches import SwitchFile
 from tests.web.running_server import FakeExposition, RunningServer, task
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"> \u202egnp.exe\x1b[2J\x00"
@@ -158,6 +161,34 @@ def test_the_copied_command_reaches_a_shell_unchanged(
         assert words == f"act\0reject_enqueue\0--lane={lane}\0"
         page.locator("#announcement").evaluate("node => { node.textContent = ''; }")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_copied_command_runs_as_it_was_pasted(
+    page: Page, server: RunningServer, exposition: FakeExposition, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the ledger, so that a shell that was told nothing of it closes the lane."""
+    monkeypatch.delenv("LEDGER_PATH", raising=False)
+    ledger = tmp_path / "the night's batch.jsonl"
+    ledger.touch()
+    exposition.health_object["ledger"] = str(ledger)
+    exposition.task_list = [task(1, lane="free", next_action="drain_and_reject")]
+    page.goto(server.url + "/")
+    program, *words = shlex.split(page.locator(f"{ROWS} code").inner_text())
+    assert program == "preempt-exporter"
+    assert main(words) == 0
+    assert SwitchFile(ledger).read().lane_action("free") == "drain_and_reject"
+    expect(page.locator("#tasks-ledger")).to_be_hidden()
+
+
+def test_where_no_ledger_can_be_named_the_page_says_what_a_command_lacks(
+    page: Page, server: RunningServer, exposition: FakeExposition
+) -> None:
+    """Of several ledgers none is guessed."""
+    exposition.health_object["ledger"] = None
+    exposition.task_list = [task(1, lane="free", next_action="drain_and_reject")]
+    page.goto(server.url + "/")
+    expect(page.locator(f"{ROWS} code")).to_have_text("preempt-exporter act drain_and_reject --lane=free")
+    expect(page.locator("#tasks-ledger")).to_be_visible()
 
 
 def test_ten_thousand_tasks_are_quick_and_all_within_reach(

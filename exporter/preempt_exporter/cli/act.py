@@ -115,7 +115,7 @@ def _token(args: Namespace) -> str | None:
 def _directly(args: Namespace, request: ActRequest) -> dict[str, Any]:
     ledger, clock = ledger_path(args.ledger, os.environ), SystemClock()
     if not ledger.parent.is_dir():
-        raise UnreadableInput(str(ledger.parent), "no such folder")
+        raise UnreadableInput(str(ledger.parent), "no such folder for the ledger; make it, or name another ledger")
     with ExitStack() as stack:
         writer = stack.enter_context(LedgerWriter(ledger))
         if request.action == "reclaim_lease":

@@ -192,7 +192,7 @@ def standard_input_chunks() -> Iterator[Chunk]:
         with open(0, "rb", closefd=False) as stream:
             yield from stream_chunks(stream, STANDARD_INPUT)
     except OSError as error:
-        raise UnreadableInput("standard input", error.strerror or str(error)) from error
+        raise UnreadableInput("standard input", error) from error
 
 
 class ByteStream(Protocol):

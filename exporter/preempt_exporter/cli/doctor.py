@@ -47,8 +47,10 @@ def _asking(base: str) -> Ask:
             with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
                 return json.loads(answer.read(MAX_ANSWER_BYTES))
         except urllib.error.HTTPError as error:
-            raise UnreadableInput(url, f"answers {error.code} {error.reason}") from error
+            raise UnreadableInput(url, f"answers {error.code} {error.reason}; check the address") from error
         except (OSError, ValueError) as error:
-            raise UnreadableInput(base, f"does not answer as it should: {getattr(error, 'reason', error)}") from error
+            raise UnreadableInput(
+                base, f"does not answer as it should: {getattr(error, 'reason', error)}; check the address"
+            ) from error
 
     return ask

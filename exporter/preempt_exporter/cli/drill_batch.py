@@ -31,13 +31,13 @@ from preempt_exporter.drill.batch_jobs import (
 )
 from preempt_exporter.drill.batch_keys import ask_key
 from preempt_exporter.drill.batch_lane import LaneWorker
-from preempt_exporter.drill.batch_paths import own_file
 from preempt_exporter.drill.batch_state import BatchState
 from preempt_exporter.drill.batch_summary import in_words, summary_of
 from preempt_exporter.errors import UsageError
 from preempt_exporter.gate.switches import SwitchFile
 from preempt_exporter.ledger.records import MAX_LANE_BYTES
 from preempt_exporter.ledger.writer import LedgerWriter
+from preempt_exporter.own_file import own_file
 from preempt_exporter.router.router import Router
 from preempt_exporter.router.router_yml import (
     FREE_LANE,

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import msgspec
 
+from preempt_exporter.cli.drill_fence_words import in_words
 from preempt_exporter.clock import Clock, FixedClock, SystemClock
 from preempt_exporter.drill.fence import FenceDrill
 from preempt_exporter.drill.fence_events import play_events, read_events
@@ -83,7 +84,7 @@ def _drill(args: Namespace) -> int:
     if args.json:
         print(msgspec.json.encode(report).decode())
     else:
-        print(_in_words(report, seed))
+        print(in_words(report, terms, seed))
     return 0 if report.ok else 1
 
 
@@ -126,7 +127,7 @@ def _play_events(args: Namespace) -> int:
     try:
         text = Path(args.event_order).read_bytes()
     except OSError as error:
-        raise UnreadableInput(args.event_order, error.strerror or str(error)) from None
+        raise UnreadableInput(args.event_order, error) from None
     clock = FixedClock(SystemClock().now_ms())
     events = read_events(text, path=args.event_order, run=run_name, starts_ms=clock.now_ms())
     with ExitStack() as stack:
@@ -191,20 +192,6 @@ def _progress(preemptions: int) -> Iterator[Callable[[int], None]]:
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("preemptions", total=preemptions)
         yield lambda count: progress.update(task, completed=count)
-
-
-def _in_words(report: FenceReport, seed: int) -> str:
-    refusals = ", ".join(f"{kind} {count}" for kind, count in report.refusals.items()) or "none"
-    held = "the fence held" if report.ok else "THE FENCE DID NOT HOLD"
-    return "\n".join(
-        (
-            f"seed {seed}: {report.preemptions} preemptions, {held}",
-            f"tokens: {report.committed_tokens} committed, {report.reserved_tokens} reserved,"
-            f" {report.burned_tokens} burned of a budget of {report.budget_tokens}",
-            f"artifacts: {', '.join(f'{shard}: {count}' for shard, count in report.artifacts.items())}",
-            f"refusals: {refusals}",
-        )
-    )
 
 
 def _given(value: int | None, default: int) -> int:

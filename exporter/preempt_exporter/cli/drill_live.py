@@ -137,11 +137,17 @@ def _lane(text: str) -> LivePlan:
     name, _, rest = text.partition(":")
     if not name or len(name.encode()) > MAX_LANE_BYTES:
         raise ArgumentTypeError(f"a lane's name has 1 to {MAX_LANE_BYTES} bytes; say {LANE_FORM}")
+    if "," in name or "=" in name:
+        raise ArgumentTypeError(f"'{name}' is no lane's name: put a colon behind the name; say {LANE_FORM}")
     values: dict[str, float] = {"hosts": 1, "slots_per_host": 1, "share": 1.0}
+    given: set[str] = set()
     for word in filter(None, rest.split(",")):
         key, _, value = word.partition("=")
         if key not in LANE_KEYS:
             raise ArgumentTypeError(f"{key!r} is none of {', '.join(LANE_KEYS)}; say {LANE_FORM}")
+        if key in given:
+            raise ArgumentTypeError(f"{key} is given twice for lane {name}; give it once")
+        given.add(key)
         number = _number(value)
         if key in ("hosts", "slots") and number != int(number):
             raise ArgumentTypeError(f"{key}: '{value}' is not a whole number")

@@ -12,13 +12,23 @@ import msgspec
 from msgspec import inspect
 
 from preempt_exporter.clock import Clock, SystemClock
+from preempt_exporter.decide.lane_action import LANE_ACTIONS
 from preempt_exporter.errors import UsageError
+from preempt_exporter.gate.task_lines import FAIL_NOT_REPLAY
 from preempt_exporter.ledger.bad_line import BadLine
 from preempt_exporter.ledger.exact import read_exactly
 from preempt_exporter.ledger.records import EVENT_NAMES, EVENT_TYPES, MAX_EXACT_INTEGER, Attempt, Record
 from preempt_exporter.ledger.writer import LedgerWriter, encode_line
 
 KINDS: dict[str, type[Record]] = {**dict(zip(EVENT_NAMES, EVENT_TYPES, strict=True)), "attempt": Attempt}
+
+CLOSED_WORDS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("drain", "action"): (FAIL_NOT_REPLAY,),
+    ("lane_drain", "action"): LANE_ACTIONS,
+    ("release", "reason"): ("lease_expired", "cancelled", "superseded"),
+}
+"""By event and field: the only words that mean something. A reader takes others too. Reasons that metrics count, with
+`other` for what they do not know, are not here."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -72,7 +82,8 @@ def record_from_words(event: str, fields: Sequence[str], *, now_ms: int) -> Reco
     """The record that an event's name and `key=value` words describe.
 
     Raises UsageError that names what is unknown, with what it is close to, missing, or no value of its field. An
-    unknown key is an error, since every reader would ignore it, and a typing mistake with it.
+    unknown key is an error, since every reader would ignore it, and a typing mistake with it; so is a word outside
+    `CLOSED_WORDS`.
     """
     kind = KINDS.get(event)
     if kind is None:
@@ -84,9 +95,9 @@ def record_from_words(event: str, fields: Sequence[str], *, now_ms: int) -> Reco
     for word in fields:
         key, equals, text = word.partition("=")
         if not equals:
-            raise UsageError(f"{word!r} is not key=value")
+            raise UsageError(f"{word!r} is not key=value; {event} has {', '.join(types)}")
         if key in given:
-            raise UsageError(f"{key} is given twice")
+            raise UsageError(f"{key} is given twice; give it once")
         if key not in types:
             raise UsageError(f"{event} has no field {key!r}{_close_to(key, types)}; it has {', '.join(types)}")
         given.add(key)
@@ -95,6 +106,7 @@ def record_from_words(event: str, fields: Sequence[str], *, now_ms: int) -> Reco
     missing = [field.name for field in fields_of_kind if field.required and values.get(field.name, "") == ""]
     if missing:
         raise UsageError(f"{event} needs {' '.join(f'{name}=...' for name in missing)}")
+    _refuse_words_without_meaning(event, values)
     try:
         line = msgspec.json.encode(values)
     except UnicodeEncodeError:
@@ -103,6 +115,13 @@ def record_from_words(event: str, fields: Sequence[str], *, now_ms: int) -> Reco
     if isinstance(record, BadLine):
         raise UsageError(f"{event}: {record.detail}")
     return record
+
+
+def _refuse_words_without_meaning(event: str, values: Mapping[str, Any]) -> None:
+    for (of_event, key), words in CLOSED_WORDS.items():
+        if event == of_event and values[key] not in words:
+            known = dict.fromkeys(words)
+            raise UsageError(f"{key}={values[key]}{_close_to(values[key], known)}: expected one of {', '.join(words)}")
 
 
 def _fields(kind: type[Record]) -> list[inspect.Field]:
@@ -133,7 +152,7 @@ def _number(key: str, text: str) -> int | float:
         raise UsageError(f"{key}={text}: expected a number")
     value = float(text)
     if abs(value) > MAX_EXACT_INTEGER:
-        raise UsageError(f"{key}: past 2^53")
+        raise UsageError(f"{key}: past 2^53; give {MAX_EXACT_INTEGER} at most")
     return int(text) if _INTEGER.fullmatch(text) else value
 
 

@@ -11,7 +11,8 @@ from preempt_exporter.cli.watching import Watching, log_to_standard_error
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.config import EXPORT_NAMES, add_setting_arguments, resolve
 from preempt_exporter.durations import parse_duration_ms
-from preempt_exporter.errors import UnreadableInput, UsageError
+from preempt_exporter.errors import UnreadableInput, UsageError, why_not_written
+from preempt_exporter.own_file import own_file
 from preempt_exporter.pipeline.exposition import WatchedExposition
 from preempt_exporter.stopping import stopping_at_signals
 
@@ -26,7 +27,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--textfile",
         required=True,
         metavar="FILE",
-        help="what to write, as a whole each time; its name has to end in .prom for node_exporter to read it",
+        help="what to write, as a whole each time; its name has to end in .prom for node_exporter to read it; a "
+        "symbolic link stays, and the file that it leads to is replaced",
     )
     parser.add_argument(
         "--every", metavar="TIME", help="go on and write again after each TIME, such as 15s (default: write once)"
@@ -42,6 +44,7 @@ def run(args: Namespace) -> int:
     target = Path(args.textfile)
     if target.suffix != ".prom":
         raise UsageError(f"--textfile: node_exporter reads only names that end in .prom, not '{target.name}'")
+    _writable(target)
     log_to_standard_error(config)
     clock = SystemClock()
     with Watching(config, patterns, clock) as watching, stopping_at_signals(watching.stop):
@@ -53,6 +56,8 @@ def run(args: Namespace) -> int:
             _replace(target, exposition.textfile())
             if every_s is None or watching.stop.wait(every_s):
                 break
+    if every_s is not None:
+        watching.log_end()
     return 1 if watching.broken else 0
 
 
@@ -68,8 +73,17 @@ def _every_s(text: str | None) -> float | None:
     return min(every_ms / 1000, threading.TIMEOUT_MAX)
 
 
+def _writable(target: Path) -> Path:
+    """The file that is replaced. `UsageError` for what is no regular file, `UnreadableInput` for no folder."""
+    real = own_file(target, "--textfile")
+    if not real.parent.is_dir():
+        raise UnreadableInput(str(real.parent), "no such folder for the textfile; make it, or name another file")
+    return real
+
+
 def _replace(target: Path, content: bytes) -> None:
     """Put `content` in place of `target` at once: a reader sees the old file or the new one, never a part."""
+    target = _writable(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         temporary.write_bytes(content)
@@ -77,4 +91,4 @@ def _replace(target: Path, content: bytes) -> None:
         temporary.replace(target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise UnreadableInput(str(target), f"not written: {error.strerror}") from error
+        raise UnreadableInput(str(target), f"not written: {why_not_written(error)}") from error

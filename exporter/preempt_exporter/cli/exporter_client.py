@@ -17,7 +17,7 @@ def fetch(url: str) -> bytes:
     The environment's proxies are asked for other machines only, as Prometheus' own tools do.
     """
     if not url.startswith(("http://", "https://")):
-        raise UsageError(f"--url: '{url}' does not begin with http:// or https://")
+        raise UsageError(f"--url: '{url}' does not begin with http:// or https://; write it like http://localhost:9877")
     try:
         proxies = urllib.request.ProxyHandler({} if urlsplit(url).hostname in HERE else None)
         with urllib.request.build_opener(proxies).open(url, timeout=TIMEOUT_S) as answer:
@@ -25,4 +25,6 @@ def fetch(url: str) -> bytes:
     except urllib.error.HTTPError as error:
         raise UnreadableInput(url, f"status {error.code}: {error.read(300).decode(errors='replace')}") from error
     except (OSError, ValueError, HTTPException) as error:
-        raise UnreadableInput(url, f"no answer: {getattr(error, 'reason', error)}") from error
+        raise UnreadableInput(
+            url, f"no answer: {getattr(error, 'reason', error)}; does an exporter serve there?"
+        ) from error

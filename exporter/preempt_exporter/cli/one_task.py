@@ -62,7 +62,7 @@ def one_task(
         raise UsageError("which ledger? Set LEDGER_PATH or give --ledger PATH")
     ledger = Path(path).absolute()
     if not ledger.parent.is_dir():
-        raise UnreadableInput(str(ledger.parent), "no such folder")
+        raise UnreadableInput(str(ledger.parent), "no such folder for the ledger; make it, or name another ledger")
     task_id = _name("--task", task_id_from(args.task, environ), MAX_ID_BYTES)
     run = _name("--run", args.run_name, MAX_ID_BYTES) if args.run_name else None
     request = TaskRequest(

@@ -15,7 +15,7 @@ from preempt_exporter.cli.decoding import chunk_decoder
 from preempt_exporter.config import Config, add_setting_arguments, resolve
 from preempt_exporter.decide.break_even import LaneAccumulator
 from preempt_exporter.decide.token_price import TokenPrice
-from preempt_exporter.errors import UnreadableInput, UsageError
+from preempt_exporter.errors import UnreadableInput, UsageError, why_not_written
 from preempt_exporter.ledger.records import Attempt
 from preempt_exporter.printable import printable
 from preempt_exporter.report.page import page_of
@@ -153,7 +153,7 @@ def _write_page(path: str, page: str) -> None:
     try:
         Path(path).write_text(page, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--html {path}: {error.strerror or error}") from error
+        raise UsageError(f"--html {path}: {why_not_written(error)}") from error
 
 
 def _finite(text: str) -> float:

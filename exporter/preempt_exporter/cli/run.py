@@ -62,7 +62,7 @@ def run(args: Namespace) -> int:
     if not args.command_line:
         raise UsageError("which command? Give it after --")
     if shutil.which(args.command_line[0]) is None:
-        raise UsageError(f"{args.command_line[0]}: no such command; nothing was started")
+        raise UsageError(f"{args.command_line[0]}: no such command, nothing was started; check its name and PATH")
     task = one_task(args, instead_of_ledger=_place_of_locks(args.control) if args.control else None)
     lock = TaskLock(task.ledger, task.key)
     try:
@@ -124,7 +124,7 @@ def _place_of_locks(url: str) -> Path:
     try:
         state.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LedgerWriteError(str(state), error.strerror or str(error)) from error
+        raise LedgerWriteError(str(state), error) from error
     return state / hashlib.sha256(url.encode()).hexdigest()[:16]
 
 

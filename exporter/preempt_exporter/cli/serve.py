@@ -53,4 +53,5 @@ def run(args: Namespace) -> int:
 
         exposition = WatchedExposition(watching.reader, config.thresholds(), __version__, clock)
         serve(exposition, settings, stop=watching.stop, on_listening=listening, clock=clock)
+    watching.log_end()
     return 1 if watching.broken else 0

@@ -13,13 +13,20 @@ from preempt_exporter.decide.admission import (
     queue_age_is_over,
     restart_tokens_are_over,
 )
-from preempt_exporter.decide.cadence import checkpoint_cadence
+from preempt_exporter.decide.cadence import CheckpointCadence, checkpoint_cadence
 from preempt_exporter.decide.restart_cost import lost_tokens
 from preempt_exporter.printable import printable
 from preempt_exporter.settings import Thresholds
-from preempt_exporter.state.life import Life
+from preempt_exporter.state.life import ABANDONED, COMPLETE, DRAINED, REJECTED, Life
 from preempt_exporter.state.rates import LaneRates
 from preempt_exporter.state.task_row import TaskRow
+
+HOW_IT_ENDED = {
+    REJECTED: "its last decision was to reject",
+    DRAINED: "it was drained, so that nothing of it is replayed",
+    COMPLETE: "its work is done",
+    ABANDONED: "it counts as abandoned, since no line of it came for too long",
+}
 
 
 class Explained(Struct, frozen=True, kw_only=True):
@@ -41,8 +48,7 @@ def explanation(what: Explained) -> list[str]:
     row = what.row
     lines = [f"task {printable(row.task_id)}, run {printable(row.run or '-')}, lane {printable(row.lane)}: {row.state}"]
     if row.queue_age_ms is None:
-        last = f" for {printable(row.reason)}" if row.reason else ""
-        lines.append(f"ended: it no longer waits; its last decision was to {row.action}{last}")
+        lines.append(f"ended: it no longer waits; {HOW_IT_ENDED[row.state]}{_for_which_reason(row)}")
     else:
         lines += _ages(what)
         lines.append(_restart_cost(what))
@@ -53,6 +59,12 @@ def explanation(what: Explained) -> list[str]:
         lines.append(_checkpoints(what))
     lines.append(f"next action: {row.next_action}")
     return lines
+
+
+def _for_which_reason(row: TaskRow) -> str:
+    if row.reason is None:
+        return ""
+    return f"{'' if row.state == REJECTED else '; its last reject was'} for {printable(row.reason)}"
 
 
 def _ages(what: Explained) -> Iterator[str]:
@@ -143,14 +155,27 @@ def _checkpoints(what: Explained) -> str:
     )
     if cadence is None:
         return "checkpoint every: unknown: the lane has no preempted attempt, and slack or restart cost is unknown"
-    mean_s = what.mean_time_between_preemptions_s
-    optimum = "no preempted attempt in the lane's window"
-    if cadence.young_daly_s is not None:
-        optimum = (
-            f"Young/Daly sqrt(2 x {mean_s:.4g} s between preemptions x {cost_s:g} s) = {cadence.young_daly_s:.4g} s"
-        )
+    optimum = _optimum(what, cadence, cost_s)
+    if cadence.interval_s == 0:
+        return f"checkpoint every: {_why_no_interval(what, cadence, cost_s)}; {optimum}"
     capped = "; capped so that one loss fits the slack" if cadence.capped_by_slack else ""
     return f"checkpoint every: {cadence.interval_s:.4g} s ({optimum}{capped})"
+
+
+def _optimum(what: Explained, cadence: CheckpointCadence, cost_s: float) -> str:
+    if cadence.young_daly_s is None:
+        return "no preempted attempt in the lane's window"
+    mean_s = what.mean_time_between_preemptions_s
+    return f"Young/Daly sqrt(2 x {mean_s:.4g} s between preemptions x {cost_s:g} s) = {cadence.young_daly_s:.4g} s"
+
+
+def _why_no_interval(what: Explained, cadence: CheckpointCadence, cost_s: float) -> str:
+    if not cadence.capped_by_slack:
+        return "as often as you like, since one is said to cost nothing"
+    return (
+        f"no interval lets one loss fit: slack {_ms(what.evidence.deadline_slack_ms)}"
+        f" <= restart cost {_ms(what.evidence.restart_cost_ms)} + {cost_s:g} s for the checkpoint"
+    )
 
 
 def _sign(over: bool) -> str:

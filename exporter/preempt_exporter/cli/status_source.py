@@ -111,7 +111,9 @@ class ExporterRows(Struct, frozen=True):
         try:
             return msgspec.json.decode(fetch(address), type=list[TaskRow])
         except msgspec.DecodeError as error:
-            raise UnreadableInput(address, f"not an exporter's answer: {error}") from error
+            raise UnreadableInput(
+                address, f"not an exporter's answer: {error}; give the address that 'serve' names in its log"
+            ) from error
 
 
 def folded_rows(patterns: Sequence[str], config: Config, now_ms: int) -> LedgerRows:

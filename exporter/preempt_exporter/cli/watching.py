@@ -55,6 +55,19 @@ class Watching:
             log.warning("no --state.file: a restart reads the ledgers anew, and what was rotated away is not counted")
         self._thread.start()
 
+    def log_end(self) -> None:
+        """After the block: say what was read and what a restart will find. What broke down was said already."""
+        if self.broken:
+            return
+        counts = self.reader.watched.figures.counts
+        told = f"stopped; lines read: {counts.lines}, bad lines: {sum(counts.errors.values())}"
+        if self._snapshots is None:
+            log.info("%s; no state was kept", told)
+        elif self._thread.is_alive() or not self._snapshots.is_kept():
+            log.error("%s; their state was not written to %s", told, self._snapshots.path)
+        else:
+            log.info("%s; state kept in %s", told, self._snapshots.path)
+
     def _read(self) -> None:
         try:
             self.reader.run(self.stop)

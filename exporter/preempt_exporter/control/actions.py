@@ -198,15 +198,17 @@ def _is_weaker(request: ActRequest, switches: Switches) -> bool:
 def _check_target(request: ActRequest) -> None:
     action, lane, run = request.action, request.lane, request.run
     if action in LANE_ACTIONS and (lane is None or run is not None):
-        raise UsageError(f"{action} is for a lane: give a lane and no run")
+        raise UsageError(f"{action} is for a lane: give it as --lane L (in a request: lane), and no run")
     if action == "stop_run" and (run is None or lane is not None):
-        raise UsageError("stop_run is for a run: give a run and no lane")
+        raise UsageError("stop_run is for a run: give it as --run R (in a request: run), and no lane")
     if action == "resume" and (lane is None) == (run is None):
-        raise UsageError("resume needs a lane or a run, and not both")
-    if action == "mode" and (request.mode is None or lane is not None or run is not None):
-        raise UsageError("mode needs a mode, normal or reject_preempt_budget, and no lane or run")
+        raise UsageError("resume is for a lane or a run: give --lane L or --run R (in a request: lane, run), not both")
+    if action == "mode" and request.mode is None:
+        raise UsageError("which mode? Give normal or reject_preempt_budget")
+    if action == "mode" and (lane is not None or run is not None):
+        raise UsageError("a mode is the whole ledger's: name no lane and no run")
     if action != "mode" and request.mode is not None:
-        raise UsageError(f"{action} takes no mode")
+        raise UsageError(f"{action} takes no mode: leave out {request.mode}")
 
 
 def _answer(

@@ -4,7 +4,7 @@ As in the ledger, unknown fields are ignored, an integer `run` is read as its de
 value as an integer, and an empty `lane`, `run` or `host` means absent.
 """
 
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -75,7 +75,7 @@ class CompleteBody(OfTask, frozen=True, kw_only=True):
 class DrainBody(OfTask, frozen=True, kw_only=True):
     """Fail the task rather than replay it."""
 
-    action: Words = "fail_task_not_replay"
+    action: Literal["fail_task_not_replay"] = "fail_task_not_replay"
 
 
 class OpenRunBody(Struct, frozen=True, kw_only=True):

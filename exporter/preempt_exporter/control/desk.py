@@ -145,7 +145,7 @@ def lock_service(ledger: Path) -> int:
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise UnreadableInput(str(path), error.strerror or str(error)) from error
+        raise UnreadableInput(str(path), error) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -170,4 +170,4 @@ def end_torn_line(ledger: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise UnreadableInput(str(ledger), error.strerror or str(error)) from error
+        raise UnreadableInput(str(ledger), error) from error

@@ -6,7 +6,7 @@ import secrets
 from hashlib import sha256
 from pathlib import Path
 
-from preempt_exporter.errors import UnreadableInput, UsageError
+from preempt_exporter.errors import UnreadableInput, UsageError, why_not_written
 
 LEAST_CHARACTERS = 8
 
@@ -28,7 +28,7 @@ def read_token(path: Path) -> str:
     except UnicodeDecodeError:
         text = ""
     except OSError as error:
-        raise UnreadableInput(str(path), error.strerror or str(error)) from error
+        raise UnreadableInput(str(path), error) from error
     if len(text) < LEAST_CHARACTERS or not text.isprintable() or " " in text:
         raise UsageError(f"{path}: not a token; it holds one word of {LEAST_CHARACTERS} or more ASCII characters")
     return text
@@ -56,7 +56,7 @@ def read_or_generate_token(path: Path) -> tuple[str, bool]:
         finally:
             aside.unlink(missing_ok=True)
     except OSError as error:
-        raise UnreadableInput(str(path), f"no token could be put there: {error.strerror or error}") from error
+        raise UnreadableInput(str(path), f"no token could be put there: {why_not_written(error)}") from error
     return token, True
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from preempt_exporter.decide.break_even import LaneAccumulator
-from preempt_exporter.drill.batch_paths import own_file
 from preempt_exporter.errors import UsageError
 from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.ledger.records import Attempt
+from preempt_exporter.own_file import own_file
 from preempt_exporter.router.router_yml import RouterConfig
 from preempt_exporter.state.telemetry import Telemetry
 from preempt_exporter.yaml_section import read_section

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from preempt_exporter.errors import UsageError
+from preempt_exporter.errors import UsageError, why_not_written
 
 _STATE = "state.db"
 _FILES = (_STATE, f"{_STATE}-wal", f"{_STATE}-shm", "lock")
@@ -35,7 +35,7 @@ class BatchFolder:
             self.path.mkdir(exist_ok=True)
             lock = self._locked(wait)
         except OSError as error:
-            raise UsageError(f"{self.path}: {error.strerror or error}; the batch keeps its state there") from error
+            raise UsageError(f"{self.path}, where the batch keeps its state: {why_not_written(error)}") from error
         try:
             yield
         finally:

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from preempt_exporter.drill.batch_paths import own_file
-from preempt_exporter.errors import UnreadableInput, UsageError
+from preempt_exporter.errors import UnreadableInput, UsageError, why_not_written
 from preempt_exporter.ledger.records import MAX_ID_BYTES, Count
+from preempt_exporter.own_file import own_file
 from preempt_exporter.router.job_request import JobRequest
 
 DEFAULT_JOBS = 400
@@ -78,7 +78,7 @@ def write_jobs(path: Path, jobs: Sequence[BatchJob]) -> None:
         aside.write_bytes(b"".join(msgspec.json.encode(job) + b"\n" for job in jobs))
         aside.replace(path)
     except OSError as error:
-        raise UsageError(f"--jobs {path}: {error.strerror or error}") from error
+        raise UsageError(f"--jobs {path}: {why_not_written(error)}") from error
 
 
 def read_jobs(path: Path, run: str, *, deadline_ms: int = SIX_HOURS_MS) -> list[BatchJob]:
@@ -94,7 +94,7 @@ def read_jobs(path: Path, run: str, *, deadline_ms: int = SIX_HOURS_MS) -> list[
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise UnreadableInput(str(path), error.strerror or str(error)) from error
+        raise UnreadableInput(str(path), error) from error
     jobs: dict[str, BatchJob] = {}
     for number, line in _lines(content):
         try:

@@ -23,7 +23,5 @@ class KeepingSink:
             try:
                 self._ledger.append(*records)
             except LedgerWriteError as error:
-                raise UsageError(
-                    f"ledger {error.path}: {error.why}; the drill's lines need a place, name it by --ledger"
-                ) from error
+                raise UsageError(f"--ledger {error.path}, where the drill's lines go: {error.why}") from error
         self.lines.extend(records)

@@ -45,7 +45,7 @@ def read_spot_trace(path: str) -> SpotTrace:
     try:
         trace = msgspec.json.decode(Path(path).read_bytes(), type=_TraceFile)
     except OSError as error:
-        raise UnreadableInput(path, error.strerror or str(error)) from error
+        raise UnreadableInput(path, error) from error
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise UnreadableInput(path, f"is no trace of counts: {error}") from error
     return SpotTrace(trace.metadata.gap_seconds, trace.data)

@@ -50,7 +50,7 @@ class Form(Struct, frozen=True):
                 while piece := file.read(READ_BYTES):
                     yield piece
         except Exception as error:  # each way of packing has exceptions of its own for a broken file
-            raise UnreadableInput(str(self.path), getattr(error, "strerror", None) or str(error)) from error
+            raise UnreadableInput(str(self.path), error if isinstance(error, OSError) else str(error)) from error
 
     def content_before(self, offset: int, length: int) -> bytes:
         """The `length` bytes before `offset`; fewer where the content ends before."""
@@ -70,7 +70,7 @@ def live_form(ledger: Path) -> Form | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UnreadableInput(str(ledger), error.strerror or str(error)) from error
+        raise UnreadableInput(str(ledger), error) from error
     return Form(ledger, status.st_dev, status.st_ino, status.st_size, True)
 
 
@@ -98,7 +98,7 @@ def forms_of(ledger: Path) -> list[Form]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise UnreadableInput(str(ledger), error.strerror or str(error)) from error
+        raise UnreadableInput(str(ledger), error) from error
     rotated.sort(key=lambda item: item[:2])
     plain = {str(form.path) for _, _, form in rotated if not form.compressed}
     forms = [
@@ -119,5 +119,5 @@ def _is_beginning_of(form: Form, live: Form) -> bool:
                 if original.read(len(piece)) != piece:
                     return False
     except OSError as error:
-        raise UnreadableInput(str(form.path), error.strerror or str(error)) from error
+        raise UnreadableInput(str(form.path), error) from error
     return True

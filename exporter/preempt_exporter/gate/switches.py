@@ -98,7 +98,7 @@ class SwitchFile:
             except FileNotFoundError:
                 self._switches, self._seen = Switches(), None
             except OSError as error:
-                raise UnreadableInput(str(self.path), error.strerror or str(error)) from error
+                raise UnreadableInput(str(self.path), error) from error
             except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
                 why = f"is no switch file ({error}); repair it, or delete it and switch again"
                 raise UnreadableInput(str(self.path), why) from error
@@ -135,7 +135,7 @@ class SwitchFile:
                 sink.append(change)
                 aside.replace(self.path)
             except OSError as error:
-                raise LedgerWriteError(str(self.path), error.strerror or str(error)) from error
+                raise LedgerWriteError(str(self.path), error) from error
             finally:
                 with contextlib.suppress(OSError):
                     aside.unlink(missing_ok=True)
@@ -148,7 +148,7 @@ class SwitchFile:
         try:
             lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise LedgerWriteError(f"{self.path}.lock", error.strerror or str(error)) from error
+            raise LedgerWriteError(f"{self.path}.lock", error) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -77,7 +77,7 @@ class LedgerWriter:
         try:
             self._file.append(lines)
         except OSError as error:
-            raise LedgerWriteError(str(self._path), error.strerror or str(error)) from error
+            raise LedgerWriteError(str(self._path), error) from error
 
     def with_id(self, record: Record) -> Record:
         """The record with an `id` that no other line has; unchanged where it has one."""

@@ -1,10 +1,10 @@
 """What the web side asks for, answered from the watched state under the reader's lock."""
 
-from typing import Any
-
 import msgspec
+from msgspec.structs import replace
 
 from preempt_exporter.clock import Clock
+from preempt_exporter.decide.lane_object import lane_object
 from preempt_exporter.metrics.platform_samples import PlatformSamples
 from preempt_exporter.metrics.scrape import Scrape
 from preempt_exporter.pipeline.reader import Reader
@@ -13,19 +13,6 @@ from preempt_exporter.state.rates import LaneMeasurements
 from preempt_exporter.state.run_row import run_rows
 from preempt_exporter.state.survey import survey
 from preempt_exporter.state.task_row import task_rows
-
-REPORT_FIELDS = (
-    "lane",
-    "completed",
-    "completion_rate",
-    "rework_multiplier",
-    "s_per_completed_job",
-    "p95_wait_s",
-    "p95_run_s",
-    "tokens_per_completed_job",
-    "interventions_per_100",
-    "required_slack_s",
-)
 
 
 class WatchedExposition:
@@ -66,12 +53,12 @@ class WatchedExposition:
 
     def lanes(self) -> bytes:
         """`report --json` objects of the kept windows; `verdict` is null, since no slack was named."""
-        rows: list[dict[str, Any]] = []
+        rows = []
         with self._reader.lock:
             for lane in self._reader.watched.figures.lanes.values():
                 window = self._measurements.window_figures(lane, self._clock.now_ms())
                 if window is not None:
-                    rows.append({name: getattr(window, name) for name in REPORT_FIELDS} | {"verdict": None})
+                    rows.append(lane_object(window, slack_s=None))
         return msgspec.json.encode(rows)
 
     def runs(self) -> bytes:
@@ -91,7 +78,8 @@ class WatchedExposition:
             answer = {
                 "version": self._version,
                 "ready": reading.ready,
-                "files": self._reader.files(),
+                "ledger": self._only_ledger(),
+                "files": [replace(file, path=_json_text(file.path)) for file in self._reader.files()],
                 "lag_bytes": reading.lag_bytes,
                 "lag_seconds": reading.lag_s,
                 "lines": figures.counts.lines,
@@ -100,3 +88,14 @@ class WatchedExposition:
                 "mode": figures.mode,
             }
         return msgspec.json.encode(answer)
+
+    def _only_ledger(self) -> str | None:
+        """The path of the ledger that all lines came from; None where there are several, or no JSON can hold it."""
+        ledgers = self._reader.watched.figures.ledgers
+        name = ledgers[0].name if len(ledgers) == 1 else None
+        return name if name is not None and name == _json_text(name) else None
+
+
+def _json_text(path: str) -> str:
+    """A path as JSON can hold it: bytes that are not UTF-8 show as escapes."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from preempt_exporter.clock import Clock
 from preempt_exporter.errors import UnreadableInput, UsageError
+from preempt_exporter.own_file import own_file
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.tail.positions import Positions, TailStats
 from preempt_exporter.tail.source import STATE_MAGIC
@@ -59,12 +60,16 @@ class SnapshotKeeper:
     """Loads and writes the state file of one exporter, and keeps a second exporter away from it."""
 
     def __init__(self, path: Path, clock: Clock, *, write_every_s: float = WRITE_EVERY_S) -> None:
-        """Lock `path`; `UsageError` where another exporter holds it, `UnreadableInput` where it cannot be locked."""
-        self.path = path
-        self._previous = path.with_name(path.name + ".previous")
+        """Lock `path`, or the file that a symbolic link there leads to.
+
+        `UsageError` where another exporter holds it or it is no regular file, `UnreadableInput` where it cannot be
+        locked.
+        """
+        self.path = own_file(path, "--state.file")
+        self._previous = self.path.with_name(self.path.name + ".previous")
         self._clock = clock
         self._write_every_s = write_every_s
-        self._lock = _locked(path)
+        self._lock = _locked(self.path)
         self._written_s = clock.monotonic_s()
         self._failing = False
         self.written_ms: int | None = None
@@ -125,6 +130,10 @@ class SnapshotKeeper:
             return False
         self.written_ms = moment_ms
         return True
+
+    def is_kept(self) -> bool:
+        """Whether the state that was to be written last is on disk."""
+        return self.written_ms is not None and not self._failing
 
     def close(self) -> None:
         """Let go of the lock."""

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from preempt_exporter.decide.break_even import LaneFigures, SlackVerdict, slack_verdict
+from preempt_exporter.decide.lane_object import lane_object
 from preempt_exporter.decide.token_price import TokenPrice
 
 
@@ -40,30 +41,9 @@ class ReportRow(Struct, frozen=True, kw_only=True):
         return rework / max(1, figures.completed_with_known_tokens)
 
 
-JSON_FIGURES = (
-    "lane",
-    "completed",
-    "completion_rate",
-    "rework_multiplier",
-    "s_per_completed_job",
-    "p95_wait_s",
-    "p95_run_s",
-    "tokens_per_completed_job",
-    "interventions_per_100",
-    "required_slack_s",
-)
-
-
-def figures_object(figures: LaneFigures, slack_s: float | None) -> dict[str, object]:
-    """A lane as an object of `report --json`; the verdict is null where no slack was given."""
-    lane: dict[str, object] = {name: getattr(figures, name) for name in JSON_FIGURES}
-    lane["verdict"] = slack_verdict(figures.required_slack_s, slack_s)
-    return lane
-
-
 def row_object(row: ReportRow) -> dict[str, object]:
-    """The same, with what the tokens cost where the lane has a price."""
-    lane = figures_object(row.figures, row.slack_s)
+    """The row as an object of `report --json`, with what the tokens cost where the lane has a price."""
+    lane = lane_object(row.figures, row.slack_s)
     if row.price is not None:
         lane["money_per_completed_job"] = row.money_per_completed_job
         lane["rework_money_per_completed_job"] = row.rework_money_per_completed_job

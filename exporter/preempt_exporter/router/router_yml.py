@@ -90,7 +90,7 @@ def read_router_yml(
     try:
         file = read_section(path)
     except OSError as error:
-        raise UnreadableInput(path, error.strerror or str(error)) from error
+        raise UnreadableInput(path, error) from error
     file.refuse_unknown(("router",))
     if not file.has("router"):
         file.fail_here("needs a 'router:' section with its lanes")

@@ -7,12 +7,16 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from preempt_exporter.rules_pack.alertmanager_routes import read_routes, receivers_reached
+from preempt_exporter.rules_pack.links import leads_nowhere
 from preempt_exporter.rules_pack.pack import rule_files
 from preempt_exporter.rules_pack.promql import PromqlError, parse, selectors
 from preempt_exporter.rules_pack.rule_file import Rule, read_rules
 
 Ask = Callable[[str], Any]
 """The JSON that a server answers to a path with its query; raises `UnreadableInput`."""
+
+LINKS = (("runbooks", "runbook_url", "runbook_base"), ("dashboard", "dashboard_url", "dashboard_url"))
+"""What is looked at, the annotation, and the value of the pack that it is made of."""
 
 SWITCH_NAMES = ("watchdog", "deadmansswitch", "deadmanssnitch")
 
@@ -32,6 +36,7 @@ def examine(prometheus: Ask, alertmanager: Ask | None, job: str) -> list[Finding
     findings = [
         *_is_scraped(prometheus, job),
         *_are_loaded(packed, loaded),
+        *_links_lead_somewhere(packed, loaded),
         *_thresholds_agree(prometheus, loaded),
         *_has_dead_mans_switch(loaded),
     ]
@@ -76,10 +81,18 @@ def _are_loaded(packed: list[Rule], loaded: list[dict[str, Any]]) -> Iterator[Fi
         rule = by_name[name]
         if rule.get("health") == "err":
             yield Finding("rules", False, f"{name} cannot be evaluated: {rule.get('lastError', '')}")
-        if "example.invalid" in rule.get("annotations", {}).get("runbook_url", "") and name == "RestartTokensBeatSlack":
-            yield Finding(
-                "runbooks", False, "runbook links lead nowhere: `rules render --set runbook_base=` with your address"
-            )
+
+
+def _links_lead_somewhere(packed: list[Rule], loaded: list[dict[str, Any]]) -> Iterator[Finding]:
+    names = {rule.name for rule in packed}
+    ours = [rule for rule in loaded if rule["name"] in names]
+    for check, annotation, parameter in LINKS:
+        urls = {str(rule["name"]): str(rule.get("annotations", {}).get(annotation, "")) for rule in ours}
+        astray = sorted(name for name, url in urls.items() if leads_nowhere(url))
+        if astray:
+            others = f" and {len(astray) - 1} more" if len(astray) > 1 else ""
+            says = f"{annotation} of {astray[0]}{others} leads nowhere ({urls[astray[0]] or 'it is missing'})"
+            yield Finding(check, False, f"{says}: `rules render --set {parameter}=` with your address")
 
 
 def _thresholds_agree(prometheus: Ask, loaded: list[dict[str, Any]]) -> Iterator[Finding]:

@@ -57,7 +57,7 @@ PARAMETERS = (
         "2",
         "preemptions at which a task is not admitted again",
         ("TaskPreemptBudgetSpent", "preempts >= {} and"),
-        ("TaskPreemptBudgetSpent", "at {} preemptions"),
+        ("TaskPreemptBudgetSpent", "at {} of them"),
     ),
     _parameter(
         "rework_max",
@@ -152,7 +152,7 @@ PARAMETERS = (
     _text(
         "runbook_base",
         "https://example.invalid/preempt-exporter/docs/runbooks",
-        "where the runbooks are, without the last slash",
+        "where the runbooks are",
         (EVERY_RULE, 'runbook_url: "{}/'),
     ),
     _text(

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import yaml
 
-from preempt_exporter.errors import UsageError
+from preempt_exporter.errors import UsageError, why_not_written
 from preempt_exporter.rules_pack.kept_labels import labels_of_metrics
+from preempt_exporter.rules_pack.matchers import why_no_matchers
 from preempt_exporter.rules_pack.pack import rule_files
 from preempt_exporter.rules_pack.parameters import EVERY_RULE, PARAMETERS, SELECTOR, Parameter
 from preempt_exporter.rules_pack.promql import tokens
 
-_MATCHER = r'[a-zA-Z_]\w*\s*(?:=~|!~|!=|=)\s*"[^"\\\s#]*"'
-_MATCHERS = re.compile(rf"\s*{_MATCHER}(?:\s*,\s*{_MATCHER})*\s*")
 _NOT_LONGER = r"(?![\w.])"
 """Where no word follows, the value must end there: 5 is not the beginning of 50."""
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
@@ -28,13 +27,15 @@ def rendered_pack(values: Mapping[str, str]) -> dict[str, str]:
     """The text of every rule file, by file name, with `values` in place of defaults.
 
     Names are those of `PARAMETERS`, and `selector`. Raises `UsageError` for a name that is none or a value that cannot
-    stand there.
+    stand there. An address that pages stand below may end in a slash or not.
     """
+    values = {name: value.rstrip("/") if name == "runbook_base" else value for name, value in values.items()}
     known = {parameter.name: parameter for parameter in PARAMETERS}
     for name, value in values.items():
         if name == SELECTOR:
-            if not _MATCHERS.fullmatch(value):
-                raise UsageError(f'{name}={value}: not label matchers; write them as in cluster="eu",team!="x"')
+            why = why_no_matchers(value)
+            if why is not None:
+                raise UsageError(f"{name}={value}: {why}")
         elif name not in known:
             raise UsageError(f"{name} is no value of the rules; they are {', '.join([*known, SELECTOR])}")
         else:
@@ -55,7 +56,7 @@ def write_pack(pack: Mapping[str, str], folder: Path) -> None:
         for name, text in pack.items():
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--output {folder}: {error.strerror}") from error
+        raise UsageError(f"--output {folder}: {why_not_written(error)}") from error
 
 
 def places_of(text: str, parameter: Parameter) -> list[tuple[int, int]]:
@@ -87,7 +88,7 @@ def _with_value(text: str, parameter: Parameter, value: str) -> str:
 def _refuse_unfit(parameter: Parameter, value: str) -> None:
     if parameter.is_number and not _NUMBER.fullmatch(value):
         raise UsageError(f"{parameter.name}={value}: not a number of 0 or more")
-    if not parameter.is_number and (not value or re.search(r'["\\\s{}]', value)):
+    if not parameter.is_number and (not value.isprintable() or not value or re.search(r'["\\\s{}]', value)):
         raise UsageError(f"{parameter.name}={value}: empty, or with a quote, backslash, brace or space in it")
     if parameter.name == "dashboard_url" and re.search("[?#]", value):
         raise UsageError(f"{parameter.name}={value}: ends in a query or fragment; the rules add one of their own")

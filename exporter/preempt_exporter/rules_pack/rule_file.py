@@ -54,6 +54,6 @@ def _rules_of(path: Path) -> list[Rule]:
             for entry in group["rules"]
         ]
     except OSError as error:
-        raise UnreadableInput(str(path), error.strerror or str(error)) from error
+        raise UnreadableInput(str(path), error) from error
     except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise UnreadableInput(str(path), f"not a rule file: {error}") from error

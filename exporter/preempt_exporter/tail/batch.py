@@ -64,7 +64,7 @@ def batch_ledgers(patterns: Sequence[str], folders: Folders) -> Iterator[LedgerF
         except (FileNotFoundError, NotADirectoryError) as error:
             raise UnreadableInput(pattern, "no such file or folder; check the path") from error
         except OSError as error:
-            raise UnreadableInput(pattern, error.strerror or str(error)) from error
+            raise UnreadableInput(pattern, error) from error
     found = find_ledgers(patterns, folders)
     for pattern in patterns:
         why = _folder_error(os.path.abspath(pattern), folders)
@@ -127,7 +127,7 @@ def _read_ledger(
             except DamagedFile as damage:
                 broken = UnreadableInput(path, str(damage))
             except OSError as error:
-                raise UnreadableInput(path, error.strerror or str(error)) from error
+                raise UnreadableInput(path, error) from error
             before.append(reading)
         if broken is not None:
             raise broken
@@ -195,5 +195,5 @@ def _open(path: str, seen: set[tuple[int, int]]) -> AnySource | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UnreadableInput(path, error.strerror or str(error)) from error
+        raise UnreadableInput(path, error) from error
     return PlainSource(descriptor)

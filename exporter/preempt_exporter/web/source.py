@@ -77,6 +77,8 @@ class Health(Struct, frozen=True, kw_only=True):
 
     version: str
     ready: bool
+    ledger: str | None
+    """The ledger that every task is on, for commands to name; None: there are several, or none yet."""
     files: list[FileHealth]
     lag_bytes: int
     lag_seconds: float

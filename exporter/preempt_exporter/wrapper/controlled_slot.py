@@ -65,6 +65,6 @@ class ControlledSlot:
         try:
             return msgspec.convert(client.task(task_id, operation, **fields), Answer)
         except (ControlUnavailable, msgspec.ValidationError) as error:
-            raise StoreUnavailable(f"{self._url}: {error}") from error
+            raise StoreUnavailable(f"{self._url}: {error}; does 'control' run there?") from error
         except ControlRefused as error:
             raise UsageError(f"--control {self._url}: {error}") from error

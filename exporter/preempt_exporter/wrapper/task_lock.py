@@ -44,7 +44,7 @@ class TaskLock:
                 os.close(descriptor)  # its last holder removed the file between our opening and locking it
             self.left_by = os.pread(descriptor, MAX_ATTEMPT_BYTES, 0).decode("ascii", "replace") or None
         except OSError as error:
-            raise LedgerWriteError(str(self.path), error.strerror or str(error)) from error
+            raise LedgerWriteError(str(self.path), error) from error
         self._descriptor = descriptor
         return True
 
@@ -55,7 +55,7 @@ class TaskLock:
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, attempt.encode("ascii"), 0)
         except OSError as error:
-            raise LedgerWriteError(str(self.path), error.strerror or str(error)) from error
+            raise LedgerWriteError(str(self.path), error) from error
 
     def settle(self) -> None:
         """What was left behind is dealt with: it was declared lost, or never ran."""

@@ -70,7 +70,7 @@ function table(id, columns, items) {
 
 const view = byId("tasks-window");
 const rows = new Map();
-let slice = { offset: 0, tasks: [], total: 0 };
+let slice = { offset: 0, tasks: [], total: 0, ledger: null };
 
 const taskKey = (task) => JSON.stringify([task.run, task.task_id]);
 
@@ -140,7 +140,7 @@ function fillRow(parts, task, index) {
   parts.words.title = words;
   const acts = Boolean(task.next_action) && task.next_action !== "none";
   parts.command.hidden = !acts;
-  say(parts.code, acts ? command(task) : "");
+  say(parts.code, acts ? command(task, slice.ledger) : "");
   parts.code.title = parts.code.textContent;
   parts.copy.setAttribute("aria-label", `Copy the command for ${visible(task.task_id)}`);
 }
@@ -258,13 +258,14 @@ function renderReading(health) {
 }
 
 function render(all) {
-  slice = { offset: all.tasks_offset, tasks: all.tasks, total: all.tasks_matching };
+  slice = { offset: all.tasks_offset, tasks: all.tasks, total: all.tasks_matching, ledger: all.health.ledger };
   say(byId("version"), visible(all.health.version ?? ""));
   const found = all.tasks_matching === all.tasks_total ? "" : `${number.format(all.tasks_matching)} of `;
   say(byId("tasks-count"), all.tasks_total ? `${found}${number.format(all.tasks_total)}, least slack first` : "");
   view.hidden = all.tasks_matching === 0;
   byId("tasks-none").hidden = all.tasks_matching > 0;
   say(byId("tasks-none"), all.tasks_total ? "No task matches." : "No task is in the ledger yet.");
+  byId("tasks-ledger").hidden = all.health.ledger !== null || !all.tasks_total;
   renderGlance(all);
   renderLanes(all.lanes);
   renderRuns(all.runs);

@@ -44,9 +44,11 @@ function shellWord(text) {
   return `$'${escaped.join("")}'`;
 }
 
-export function command(task) {
+/** What carries out the task's next action on `ledger`; without one the shell has to know it, by LEDGER_PATH. */
+export function command(task, ledger) {
   const [, targets] = ACTIONS.get(task.next_action) ?? ["", ""];
   const words = ["preempt-exporter act", shellWord(task.next_action)];
+  if (targets && ledger) words.push(`--ledger=${shellWord(ledger)}`);
   for (const target of ["lane", "run"]) {
     // The = keeps a name that begins with a dash from being read as a flag.
     if (targets.includes(target) && task[target]) words.push(`--${target}=${shellWord(task[target])}`);

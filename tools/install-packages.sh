@@ -1,22 +1,21 @@
 #!/bin/sh
-# Installs what tools/test-packages.txt lists and is not there yet: with apt where this user may, else by saying what
-# to install. Nothing it installs is left running: Debian starts services at installation, and a policy-rc.d that
+# Installs the Debian packages that it is given and that are not there yet: with apt where this user may, else by saying
+# what to install. Nothing it installs is left running: Debian starts services at installation, and a policy-rc.d that
 # answers 101 ("not allowed") forbids that while we install.
 set -eu
 
-list=$(dirname "$0")/test-packages.txt
 missing=""
-for package in $(sed 's/#.*//' "$list"); do
+for package; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
-    echo "The tests need these Debian packages, or the same programs from elsewhere on PATH:$missing" >&2
+    echo "Needed are these Debian packages, or the same programs from elsewhere on PATH:$missing" >&2
     exit 0
 fi
 if [ "$(id -u)" -ne 0 ]; then
-    echo "The tests need programs that are not installed. Run: sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing" >&2
+    echo "Programs that are needed are not installed. Run: sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing" >&2
     exit 0
 fi
 
