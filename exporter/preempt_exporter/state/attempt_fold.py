@@ -11,22 +11,31 @@ MAX_JOBS_PER_RUN = 1_000_000
 
 
 def fold_attempt(figures: Figures, memory: LedgerMemory, attempt: Attempt, now_ms: int) -> None:
-    """Count one attempt line that repeats none of its ledger's last ones.
+    """Count one attempt line, unless it is equal to one of its ledger's last ones: then only that it was a repeat.
 
     Durations below 0 (a clock that was set back) count as 0. A job counts as completed once among the ledger's
     remembered attempts, however often it succeeded.
     """
-    if memory.knows_name_of(attempt):
+    same_name = memory.attempts_named_like(attempt)
+    if same_name:
+        if attempt in same_name:
+            figures.counts.duplicates += 1
+            return
         figures.counts.conflicting += 1
+    moment_ms = attempt.ts_ms
+    kept = attempt
+    if moment_ms is not None and moment_ms > now_ms:
+        figures.skew.record(moment_ms - now_ms, now_ms)
+        moment_ms = now_ms
+        kept = replace(attempt, ts_ms=now_ms)
     lane = figures.lane(attempt.lane)
     lane.attempts[attempt.outcome if attempt.outcome in ("ok", "preempted") else "failed"] += 1
     lane.tokens_in += attempt.tokens_in or 0
     lane.tokens_out += attempt.tokens_out or 0
     lane.interventions += attempt.interventions
-    lane.wait.observe(max(0.0, attempt.start_s - attempt.enqueue_s))
-    lane.run.observe(max(0.0, attempt.end_s - attempt.start_s))
-    moment_ms = None if attempt.ts_ms is None else min(attempt.ts_ms, now_ms)
-    lane.record_attempt(attempt if moment_ms == attempt.ts_ms else replace(attempt, ts_ms=moment_ms))
+    lane.wait.observe(attempt.start_s - attempt.enqueue_s)
+    lane.run.observe(attempt.end_s - attempt.start_s)
+    lane.record_attempt(kept)
     if attempt.outcome == "preempted" and attempt.host and moment_ms is not None:
         remember_loss(lane.host_losses(attempt.host).attempts_ms, moment_ms)
     completes = attempt.outcome == "ok"

@@ -1,5 +1,7 @@
 """A lane: what its lines add up to, and the short memory its rates are measured from."""
 
+from bisect import bisect_left
+
 from msgspec import Struct, field
 
 from preempt_exporter.ledger.records import EVENT_NAMES, REJECT_REASONS, Attempt
@@ -27,13 +29,10 @@ class Histogram(Struct, gc=False):
     sum_s: float = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Count one duration of `seconds` (0 and above)."""
-        for index, bound in enumerate(BUCKETS_S):
-            if seconds <= bound:
-                self.counts[index] += 1
-                break
-        else:
-            self.counts[-1] += 1
+        """Count one duration of `seconds`; one below 0 counts as 0."""
+        if seconds < 0:
+            seconds = 0.0
+        self.counts[bisect_left(BUCKETS_S, seconds)] += 1
         self.sum_s += seconds
 
 
@@ -70,7 +69,7 @@ class Lane(Struct, kw_only=True):
     last_enqueue_ms: int | None = None
     hosts: dict[str, HostPreemptions] = field(default_factory=dict)
     waits_ms: list[int] = field(default_factory=list)
-    """Enqueue to first admit, of the newest lives."""
+    """Enqueue to first admit, of the newest lives and of some older ones."""
     steps: list[tuple[int, int]] = field(default_factory=list)
     """The newest checkpoint steps (tokens gained, milliseconds taken), and some older ones."""
     attempts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ATTEMPT_OUTCOMES, 0))
@@ -102,8 +101,12 @@ class Lane(Struct, kw_only=True):
     def record_wait(self, wait_ms: int) -> None:
         """Remember how long a life waited for its first admission."""
         self.waits_ms.append(wait_ms)
-        if len(self.waits_ms) > ADMISSION_WAITS:
-            del self.waits_ms[0]
+        if len(self.waits_ms) == 2 * ADMISSION_WAITS:
+            del self.waits_ms[:ADMISSION_WAITS]
+
+    def newest_waits_ms(self) -> list[int]:
+        """How long the newest `ADMISSION_WAITS` lives waited."""
+        return self.waits_ms[-ADMISSION_WAITS:]
 
     def record_attempt(self, attempt: Attempt) -> None:
         """Remember an attempt in the window, which holds the newest `WINDOW_ATTEMPTS`."""

@@ -45,7 +45,7 @@ class LaneMeasurements:
         if window is not None:
             wait_p95_s = window.p95_wait_s
         elif lane.waits_ms:
-            wait_p95_s = p95(array("d", lane.waits_ms)) / 1000
+            wait_p95_s = p95(array("d", lane.newest_waits_ms())) / 1000
         per_ms = lane.decode_tokens_per_ms()
         decode = None if per_ms is None else per_ms * 1000
         return LaneRates(wait_p95_s, decode, self._lanes.prefill_tokens_per_s.get(lane.name))

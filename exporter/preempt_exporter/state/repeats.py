@@ -1,7 +1,7 @@
 """The same line twice: what a ledger remembers so that a repeat changes nothing but its counter (ledger.md 1)."""
 
-from collections.abc import Hashable, Sequence
-from typing import TypeVar, cast
+from collections.abc import Sequence
+from typing import cast
 
 from msgspec import Struct, field
 
@@ -10,10 +10,8 @@ from preempt_exporter.ledger.records import Attempt, Record
 REMEMBERED_IDS = 100_000
 REMEMBERED_ATTEMPTS = 10_000
 
-_Key = TypeVar("_Key", bound=Hashable)
 
-
-class RecentIds(Struct):
+class RecentIds(Struct, dict=True):
     """The last `REMEMBERED_IDS` ids in the order of their lines.
 
     Two generations: what filled up is `older`, what fills is `newer`. Together they hold at least the last ids, so ids
@@ -22,8 +20,11 @@ class RecentIds(Struct):
 
     older: list[str] = field(default_factory=list)
     newer: list[str] = field(default_factory=list)
-    older_set: set[str] = field(default_factory=set)
-    newer_set: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """The sets follow from the lists, so a snapshot does without them."""
+        self.older_set = set(self.older)
+        self.newer_set = set(self.newer)
 
     def add_all_if_new(self, ids: list[str]) -> bool:
         """Remember the ids of a batch if none of them can be a repeat; else leave everything as it was."""
@@ -58,17 +59,22 @@ class RecentIds(Struct):
         self.newer, self.newer_set = [], set()
 
 
-class LedgerMemory(Struct):
-    """One ledger's last ids, and its last attempt lines with their names. Repeats are judged within a ledger only."""
+class LedgerMemory(Struct, dict=True):
+    """One ledger's last ids, and its last attempt lines by name. Repeats are judged within a ledger only."""
 
     name: str
     ids: RecentIds = field(default_factory=RecentIds)
     attempts: list[Attempt] = field(default_factory=list)
     """The last attempt lines and, so that forgetting stays cheap, as many older ones again at most."""
-    attempt_counts: dict[Attempt, int] = field(default_factory=dict)
-    name_counts: dict[tuple[str | None, str, str, int], int] = field(default_factory=dict)
-    ok_counts: dict[tuple[str | None, str, str], int] = field(default_factory=dict)
-    """How many remembered attempts of (run, lane, job) ended `ok`."""
+
+    def __post_init__(self) -> None:
+        """What is looked up follows from the attempts, so a snapshot does without it."""
+        self._same_name: dict[tuple[str | None, str, str, int], tuple[Attempt, ...]] = {}
+        """The remembered attempts of a name, which is (run, lane, job, attempt), in their order."""
+        self._ok_counts: dict[tuple[str | None, str, str], int] = {}
+        """How many remembered attempts of (run, lane, job) ended `ok`."""
+        for attempt in self.attempts[-REMEMBERED_ATTEMPTS:]:
+            self._index(attempt)
 
     def without_repeated_ids(self, records: Sequence[Record]) -> Sequence[Record]:
         """The records whose `id` is not among the ledger's last ids; remembers theirs. Same order."""
@@ -78,49 +84,41 @@ class LedgerMemory(Struct):
             return records
         return [record for record in records if record.id is None or self.ids.add_if_new(record.id)]
 
-    def repeats_attempt(self, attempt: Attempt) -> bool:
-        """Whether an attempt line equal in all fields is among the last remembered ones."""
-        return attempt in self.attempt_counts
-
-    def knows_name_of(self, attempt: Attempt) -> bool:
-        """Whether a remembered attempt line has the same (`run`, `lane`, `job_id`, `attempt`)."""
-        return _name(attempt) in self.name_counts
+    def attempts_named_like(self, attempt: Attempt) -> tuple[Attempt, ...]:
+        """The remembered attempt lines with the same (`run`, `lane`, `job_id`, `attempt`)."""
+        return self._same_name.get((attempt.run, attempt.lane, attempt.job_id, attempt.attempt), ())
 
     def knows_completed_job_of(self, attempt: Attempt) -> bool:
         """Whether a remembered attempt already completed the same job in the same lane."""
-        return _job(attempt) in self.ok_counts
+        return (attempt.run, attempt.lane, attempt.job_id) in self._ok_counts
 
     def remember_attempt(self, attempt: Attempt) -> None:
         """Add to the last attempt lines and forget the one that is 10,000 lines back."""
-        self.attempts.append(attempt)
-        _count(self.attempt_counts, attempt)
-        _count(self.name_counts, _name(attempt))
+        attempts = self.attempts
+        attempts.append(attempt)
+        self._index(attempt)
+        if len(attempts) > REMEMBERED_ATTEMPTS:
+            self._drop_from_index(attempts[-REMEMBERED_ATTEMPTS - 1])
+            if len(attempts) == 2 * REMEMBERED_ATTEMPTS:
+                del attempts[:REMEMBERED_ATTEMPTS]
+
+    def _index(self, attempt: Attempt) -> None:
+        name = (attempt.run, attempt.lane, attempt.job_id, attempt.attempt)
+        self._same_name[name] = (*self._same_name.get(name, ()), attempt)
         if attempt.outcome == "ok":
-            _count(self.ok_counts, _job(attempt))
-        if len(self.attempts) > REMEMBERED_ATTEMPTS:
-            old = self.attempts[-REMEMBERED_ATTEMPTS - 1]
-            _uncount(self.attempt_counts, old)
-            _uncount(self.name_counts, _name(old))
-            if old.outcome == "ok":
-                _uncount(self.ok_counts, _job(old))
-        if len(self.attempts) == 2 * REMEMBERED_ATTEMPTS:
-            del self.attempts[:REMEMBERED_ATTEMPTS]
+            job = name[:3]
+            self._ok_counts[job] = self._ok_counts.get(job, 0) + 1
 
-
-def _name(attempt: Attempt) -> tuple[str | None, str, str, int]:
-    return (attempt.run, attempt.lane, attempt.job_id, attempt.attempt)
-
-
-def _job(attempt: Attempt) -> tuple[str | None, str, str]:
-    return (attempt.run, attempt.lane, attempt.job_id)
-
-
-def _count(counts: dict[_Key, int], key: _Key) -> None:
-    counts[key] = counts.get(key, 0) + 1
-
-
-def _uncount(counts: dict[_Key, int], key: _Key) -> None:
-    if counts[key] == 1:
-        del counts[key]
-    else:
-        counts[key] -= 1
+    def _drop_from_index(self, oldest: Attempt) -> None:
+        name = (oldest.run, oldest.lane, oldest.job_id, oldest.attempt)
+        others = self._same_name[name][1:]
+        if others:
+            self._same_name[name] = others
+        else:
+            del self._same_name[name]
+        if oldest.outcome == "ok":
+            job = name[:3]
+            if self._ok_counts[job] == 1:
+                del self._ok_counts[job]
+            else:
+                self._ok_counts[job] -= 1

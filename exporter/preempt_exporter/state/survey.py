@@ -86,7 +86,7 @@ def survey(
             lane = lanes[label]
             lane.states[state] += 1
             age_ms = now_ms - life.enqueued_ms
-            if age_ms < 0:  # noqa: PLR1730 - `max` is a call for every task
+            if age_ms < 0:
                 age_ms = 0
             past = False
             slack_ms = cost_ms = None

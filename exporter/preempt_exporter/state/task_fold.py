@@ -46,10 +46,11 @@ class TaskFold:
 
     def begin(self, event: TaskEvent, moment_ms: int, ledger: int, run: Run, lane_name: str) -> Life:
         """A life that `event` is the first line of; `event` itself is still to be applied."""
+        lane = self._figures.lanes.get(event.lane or lane_name)
         life = Life(
             task_id=event.task_id,
             run=run.name,
-            lane=event.lane or lane_name,
+            lane=event.lane or lane_name if lane is None else lane.name,  # one string for all lives of a lane
             state=QUEUED if type(event) is Enqueue else RUNNING,
             ledger=ledger,
             last_ms=moment_ms,
@@ -60,9 +61,6 @@ class TaskFold:
         if life.task_id not in run.lives:
             self._figures.lives_kept += 1
         run.lives[life.task_id] = life
-        self._learn(life, event, moment_ms)
-        lane = self._figures.lane(life.lane)
-        lane.last_enqueue_ms = max(life.enqueued_ms, lane.last_enqueue_ms or 0)
         return life
 
     def continues_rejected(self, life: Life, event: TaskEvent, moment_ms: int) -> bool:
@@ -82,7 +80,12 @@ class TaskFold:
         if moment_ms < life.enqueued_ms:
             return
         _raise_totals(life, event)
-        self._learn(life, event, moment_ms, overwrite=False)
+        if isinstance(event, Enqueue | Admit):
+            _learn_given(life, event, overwrite=False)
+        if isinstance(event, Admit | Reject):
+            _derive(life, event, moment_ms)
+        if isinstance(event, Reject):
+            _learn_budget(life, event, overwrite=False)
 
     def count(self, event: TaskEvent, moment_ms: int, lane: Lane) -> None:
         """What an event counts whatever it does to a life."""
@@ -118,15 +121,17 @@ class TaskFold:
     def _enqueue(self, life: Life, event: Enqueue, moment_ms: int, lane: Lane, run: Run) -> None:
         # No arrow leads back to queued: a life that is running or preempted only learns from a second enqueue.
         life.refused = False
-        self._learn(life, event, moment_ms)
+        _learn_given(life, event)
 
     def _admit(self, life: Life, event: Admit, moment_ms: int, lane: Lane, run: Run) -> None:
         life.state = RUNNING
         life.refused = False
         life.next_within_ms = None
         life.step_ms, life.step_tokens = moment_ms, life.checkpoint_tokens
-        _raise_totals(life, event)
-        self._learn(life, event, moment_ms)
+        if event.preempts > life.preempts:
+            life.preempts = event.preempts
+        _learn_given(life, event)
+        _derive(life, event, moment_ms)
         if not life.admitted:
             life.admitted = True
             lane.record_wait(max(0, moment_ms - life.enqueued_ms))
@@ -141,7 +146,8 @@ class TaskFold:
     def _reject(self, life: Life, event: Reject, moment_ms: int, lane: Lane, run: Run) -> None:
         self.count(event, moment_ms, lane)
         _raise_totals(life, event)
-        self._learn(life, event, moment_ms)
+        _derive(life, event, moment_ms)
+        _learn_budget(life, event)
         life.reject_reason = event.reason[:MAX_REASON_CHARACTERS]
         life.refused = True
         self._end(life, REJECTED, moment_ms, lane, run)
@@ -151,8 +157,9 @@ class TaskFold:
         self._end(life, DRAINED, moment_ms, lane, run)
 
     def _complete(self, life: Life, event: Complete, moment_ms: int, lane: Lane, run: Run) -> None:
-        self.count(event, moment_ms, lane)
-        _raise_totals(life, event)
+        lane.output_tokens += event.output_tokens
+        if event.restart_tokens > life.restart_tokens:
+            life.restart_tokens = event.restart_tokens
         life.output_tokens = event.output_tokens
         life.refused = False
         self._end(life, COMPLETE, moment_ms, lane, run)
@@ -170,30 +177,36 @@ class TaskFold:
             life.missed = True
             lane.deadlines_missed += 1
 
-    def _learn(self, life: Life, event: TaskEvent, moment_ms: int, *, overwrite: bool = True) -> None:
-        """Take from the line what it says of enqueue, limits and sizes; without `overwrite`, only what is missing."""
-        if type(event) is Enqueue or type(event) is Admit:
-            if event.enqueued_ms is not None and (overwrite or not life.enqueued_given):
-                earlier = min(event.enqueued_ms, life.enqueued_ms) if life.enqueued_given else event.enqueued_ms
-                life.enqueued_ms, life.enqueued_given = earlier, True
-            if event.deadline_ms is not None and (overwrite or not life.deadline_given):
-                life.deadline_ms, life.deadline_given = event.deadline_ms, True
-            if event.prompt_tokens is not None and (overwrite or life.prompt_tokens is None):
-                life.prompt_tokens = event.prompt_tokens
-            if event.target_tokens is not None and (overwrite or life.target_tokens is None):
-                life.target_tokens = event.target_tokens
-        if type(event) is not Enqueue and (type(event) is Admit or type(event) is Reject):
-            age_ms, slack_ms = event.queue_age_ms, event.deadline_slack_ms
-            if age_ms is not None and not (life.enqueued_given or life.enqueued_derived):
-                life.enqueued_ms, life.enqueued_derived = moment_ms - age_ms, True
-            if age_ms is not None and slack_ms is not None and not (life.deadline_given or life.deadline_derived):
-                life.deadline_ms, life.deadline_derived = max(0, age_ms + slack_ms), True
-        if (
-            (type(event) is Enqueue or type(event) is Admit or type(event) is Reject)
-            and event.task_budget is not None
-            and (overwrite or not life.budget_given)
-        ):
-            life.task_budget, life.budget_given = event.task_budget, True
+
+def _learn_given(life: Life, event: Enqueue | Admit, *, overwrite: bool = True) -> None:
+    """Take from the line the enqueue, limits and sizes that it gives; without `overwrite`, only what is missing."""
+    if event.enqueued_ms is not None and (overwrite or not life.enqueued_given):
+        earlier = min(event.enqueued_ms, life.enqueued_ms) if life.enqueued_given else event.enqueued_ms
+        life.enqueued_ms, life.enqueued_given = earlier, True
+    if event.deadline_ms is not None and (overwrite or not life.deadline_given):
+        life.deadline_ms, life.deadline_given = event.deadline_ms, True
+    if event.prompt_tokens is not None and (overwrite or life.prompt_tokens is None):
+        life.prompt_tokens = event.prompt_tokens
+    if event.target_tokens is not None and (overwrite or life.target_tokens is None):
+        life.target_tokens = event.target_tokens
+    if event.task_budget is not None and (overwrite or not life.budget_given):
+        life.task_budget, life.budget_given = event.task_budget, True
+
+
+def _derive(life: Life, event: Admit | Reject, moment_ms: int) -> None:
+    """Take enqueue and deadline from the age and slack that the line gives, where no line has given them."""
+    age_ms, slack_ms = event.queue_age_ms, event.deadline_slack_ms
+    if age_ms is None:
+        return
+    if not (life.enqueued_given or life.enqueued_derived):
+        life.enqueued_ms, life.enqueued_derived = moment_ms - age_ms, True
+    if slack_ms is not None and not (life.deadline_given or life.deadline_derived):
+        life.deadline_ms, life.deadline_derived = max(0, age_ms + slack_ms), True
+
+
+def _learn_budget(life: Life, event: Reject, *, overwrite: bool = True) -> None:
+    if event.task_budget is not None and (overwrite or not life.budget_given):
+        life.task_budget, life.budget_given = event.task_budget, True
 
 
 def _enqueue_moment(event: TaskEvent, moment_ms: int) -> int:

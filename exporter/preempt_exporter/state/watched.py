@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from preempt_exporter.ledger.records import Attempt, Checkpoint, Heartbeat, Record, SwitchEvent, TaskEvent
+from preempt_exporter.ledger.records import Attempt, Checkpoint, Heartbeat, Record, SpendEvent, SwitchEvent, TaskEvent
 from preempt_exporter.settings import LaneSettings, TaskSettings
 from preempt_exporter.state.attempt_fold import fold_attempt
 from preempt_exporter.state.expiry import MAX_RUNS_KEPT, expire, forget_stale_ends, make_room
@@ -126,11 +126,14 @@ class Watched:
                     if promise_ms is not None and promise_ms != life.next_within_ms:
                         life.next_within_ms = promise_ms
                     continue
+            elif kind is Attempt:
+                fold_attempt(figures, memory, record, now_ms)
+                continue
             elif kind not in appliers:
-                self._fold_other(record, memory, now_ms)
+                self._fold_other(record, now_ms)
                 run_name = ""
                 continue
-            if record.run != run_name:
+            elif record.run != run_name:
                 run_name = record.run
                 run = figures.run(run_name, now_ms)
                 lives = run.lives
@@ -146,8 +149,12 @@ class Watched:
         if moment_ms > now_ms:
             figures.skew.record(moment_ms - now_ms, now_ms)
             moment_ms = now_ms
-        run.touch(moment_ms)
+        if moment_ms > run.last_ms:
+            run.last_ms = moment_ms
+        if moment_ms < run.first_ms:
+            run.first_ms = moment_ms
         life = run.lives.get(record.task_id)
+        begins = life is None
         if life is None:
             life = self._task_fold.begin(record, moment_ms, index, run, self.lanes.default)
         elif life.ended_ms is not None or (life.ledger != index and moment_ms < life.last_ms):
@@ -157,14 +164,18 @@ class Watched:
                 lane.events[name] += 1
                 self._task_fold.count(record, moment_ms, lane)
                 return
+            begins = living is not life
             life = living
         life.ledger = index
         life.last_ms = moment_ms
-        if record.lane is not None:
-            life.lane = record.lane
-        lane = figures.lane(life.lane)
+        lane_name = record.lane
+        if lane_name is not None and lane_name != life.lane:
+            life.lane = lane_name
+        lane = figures.lanes.get(life.lane) or figures.lane(life.lane)
         lane.events[name] += 1
         apply(life, record, moment_ms, lane, run)
+        if begins and (lane.last_enqueue_ms is None or life.enqueued_ms > lane.last_enqueue_ms):
+            lane.last_enqueue_ms = life.enqueued_ms
 
     def expire(self, now_ms: int) -> None:
         """Forget what has left by `now_ms`; called at a slow, regular pace."""
@@ -196,23 +207,17 @@ class Watched:
             return life
         return None
 
-    def _fold_other(self, record: Record, memory: LedgerMemory, now_ms: int) -> None:
+    def _fold_other(self, record: SwitchEvent | SpendEvent, now_ms: int) -> None:
         figures = self.figures
-        if isinstance(record, Attempt) and memory.repeats_attempt(record):
-            figures.counts.duplicates += 1
-            return
         stamp_ms = record.ts_ms
         if stamp_ms is not None and stamp_ms > now_ms:
             figures.skew.record(stamp_ms - now_ms, now_ms)
             stamp_ms = now_ms
-        if isinstance(record, Attempt):
-            fold_attempt(figures, memory, record, now_ms)
-            return
         lane = figures.lane(record.lane or self.lanes.default)
         lane.events[EVENT_NAME_OF_TYPE[type(record)]] += 1
         if isinstance(record, SwitchEvent):
             fold_switch(figures, record, now_ms)
-        elif not isinstance(record, TaskEvent):
+        else:
             fold_spend(figures, record, now_ms if stamp_ms is None else stamp_ms, now_ms)
 
     def _ledger(self, name: str) -> tuple[int, LedgerMemory]:
