@@ -17,7 +17,7 @@ from preempt_exporter.config import Config, resolve
 from preempt_exporter.metrics.line_counters import difference, line_counters
 
 KILLS = 100
-LONGEST_LIFE_S = 0.5
+SHORTEST_LIFE_S = 0.05
 SETTLE_DEADLINE_S = 60
 LINES_PER_FILE = 400
 SEED = 20260
@@ -84,6 +84,17 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*command, *paths], stderr=subprocess.DEVNULL)
 
 
+def seconds_to_the_first_state(folder: Path) -> float:
+    """How long a process takes here and now until it has written its state; it is killed then."""
+    begun_s = time.monotonic()
+    process = start(folder)
+    while not written(folder / "state") and time.monotonic() - begun_s < SETTLE_DEADLINE_S:
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    return time.monotonic() - begun_s
+
+
 def scrape_at_the_end(folder: Path) -> str:
     """Let a last process read everything, and stop it cleanly."""
     size = sum(path.stat().st_size for path in folder.glob("ledger.jsonl*"))
@@ -109,11 +120,12 @@ def test_a_hundred_kills_count_nothing_twice_and_lose_nothing(tmp_path: Path) ->
     states_written = 0
     writer.start()
     try:
+        longest_life_s = 2 * seconds_to_the_first_state(tmp_path)
         for _ in range(KILLS):
             before = written(tmp_path / "state")
             process = start(tmp_path)
             try:
-                process.wait(rng.uniform(0.05, LONGEST_LIFE_S))
+                process.wait(rng.uniform(SHORTEST_LIFE_S, longest_life_s))
                 raise AssertionError(f"it ended by itself: {process.returncode}")
             except subprocess.TimeoutExpired:
                 process.kill()
