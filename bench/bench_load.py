@@ -24,6 +24,7 @@ START_MS = 1_795_956_000_000
 SCRAPES = 100
 IDLE_SECONDS = 10
 IDLE_FILES = 2_000
+LINES_PER_TASK = 20
 
 
 def scrape_while_catching_up() -> Result:
@@ -120,7 +121,7 @@ def memory_per_live_task() -> Result:
 
 
 def growth() -> list[Result]:
-    """Cost per line, and per file, at four times the size against once, twice: 1 is linear, less is better."""
+    """Cost per line, per task and per file, at three sizes: 1 is linear, less is better."""
     results = []
     with tempfile.TemporaryDirectory(prefix="preempt-growth-") as folder:
         per_line = {}
@@ -131,12 +132,12 @@ def growth() -> list[Result]:
             ledger.unlink()
         results.append(_step("cost per line, 100,000 to 1,600,000 lines", per_line))
         per_task = {}
-        for tasks in (1_000, 10_000, 100_000):
+        for tasks in (1_000, 10_000, 50_000):
             ledger = Path(folder) / f"{tasks}-tasks.jsonl"
-            write_ledger(ledger, 400_000, tasks, live=tasks // 2)
-            per_task[tasks] = seconds_of(lambda path=ledger: read_and_fold(path))
+            write_ledger(ledger, LINES_PER_TASK * tasks, tasks, live=tasks // 2)
+            per_task[tasks] = seconds_of(lambda path=ledger: read_and_fold(path)) / tasks
             ledger.unlink()
-        results.append(_step("cost of 400,000 lines, over 1,000 to 100,000 tasks", per_task))
+        results.append(_step(f"cost per task of {LINES_PER_TASK} lines, 1,000 to 50,000 tasks", per_task))
         per_file = {}
         for files in (100, 400, 1_600):
             many = Path(folder) / f"files-{files}"
