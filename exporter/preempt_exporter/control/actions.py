@@ -175,12 +175,12 @@ class Actions:
                 for key, lane in gate.silent()
                 if request.lane in (None, lane) and request.run in (None, key[0])
             ]
-            says = f"would declare {len(silent)} silent tasks lost and return expired leases to the budget"
+            says = f"would declare tasks lost that are silent ({len(silent)}) and return expired leases to the budget"
             return _answer(request, "would", says, tasks=len(silent))
         lost = [key for gate in self._gates() for key in gate.reap(lane=request.lane, run=request.run)]
         leases = None if self._spend is None else self._spend.reclaim_expired(request.run)
-        says = f"declared {len(lost)} silent tasks lost"
-        says += "; no spend store to reclaim leases in" if leases is None else f", returned {leases} expired leases"
+        says = f"silent tasks declared lost: {len(lost)}"
+        says += "; no spend store to reclaim leases in" if leases is None else f", expired leases returned: {leases}"
         return _answer(request, "done", says, tasks=len(lost), leases=leases)
 
     def _running(self, lane: str) -> int | None:

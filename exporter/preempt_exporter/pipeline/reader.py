@@ -93,7 +93,7 @@ class Reader:
         if not self._ready and self._tail.caught_up():
             self._ready = True
             anything_new = True
-            log.info("caught up: %d lines read", self.watched.figures.counts.lines)
+            log.info("caught up; lines read: %d", self.watched.figures.counts.lines)
         self._do_what_is_due()
         if anything_new or self._reading.lag_bytes or self._clock.monotonic_s() - self._looked_s >= LOOK_EVERY_S:
             with self.lock:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from preempt_exporter.errors import ConfigError, UsageError
+from preempt_exporter.errors import ConfigError, UsageError, why_not_read
 from preempt_exporter.web.config_file import ConfigFile, read_config_file
 from preempt_exporter.web.logins import Logins
 from preempt_exporter.web.tls import server_context
@@ -68,7 +68,7 @@ class LiveConfig:
             self._watched, self._seen = watched, (self._seen[0], *_signature(watched[1:]))
             self._config = _in_force(read)
         except OSError as error:
-            raise ConfigError(f"{error.strerror or error}", path=path) from error
+            raise ConfigError(why_not_read(error), path=path) from error
 
 
 def _in_force(read: ConfigFile) -> WebConfig:
