@@ -397,3 +397,16 @@ def test_a_name_that_is_no_text_is_shown_with_escapes(start: Callable[..., Stepp
     health = msgspec.json.decode(stepped.exposition.health())
     assert [file["path"] for file in health["files"]] == [f"{tmp_path}/l\\xff.jsonl"]
     assert (health["lines"], health["ledger"]) == (1, None)
+
+
+def test_the_folders_are_let_go_before_the_last_state_is_written(
+    start: Callable[..., Stepped], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state may lie among the ledgers: what tells of changes there must not be told of it while it ends."""
+    stepped = start(tmp_path / "l.jsonl", state=tmp_path / "state")
+    order = []
+    close, write = Watch.close, SnapshotKeeper.write
+    monkeypatch.setattr(Watch, "close", lambda watch: (order.append("let go"), close(watch)))
+    monkeypatch.setattr(SnapshotKeeper, "write", lambda keeper, *rest: (order.append("written"), write(keeper, *rest)))
+    stepped.end()
+    assert order == ["let go", "written"]

@@ -66,13 +66,15 @@ class Reader:
     def run(self, stop: threading.Event) -> None:
         """Read and fold until `stop` is set (and `wake` called), then put the state on disk once more."""
         try:
-            while not stop.is_set():
-                self.step()
-                if not self._tail.has_more():
-                    self._watch.wait(IDLE_WAIT_S)
+            try:
+                while not stop.is_set():
+                    self.step()
+                    if not self._tail.has_more():
+                        self._watch.wait(IDLE_WAIT_S)
+            finally:
+                self._watch.close()  # before the state is written: it may lie in a folder that is watched
             self._write_snapshot()
         finally:
-            self._watch.close()
             self._tail.close()
 
     def wake(self) -> None:
