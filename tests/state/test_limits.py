@@ -85,6 +85,16 @@ def test_an_id_is_a_repeat_within_the_last_hundred_thousand_only() -> None:
     assert state.figures.counts.duplicates == 2
 
 
+def test_a_run_that_comes_back_to_a_full_house_takes_the_youngest_ones_label() -> None:
+    """There are never more than a hundred for long."""
+    day_ms = 86_400_000
+    state = fold(watched(), event("admit", 0, run="r0"), now_ms=0)
+    fold(state, *[event("admit", 2 * day_ms, run=f"r{i}") for i in range(1, 101)], now_ms=2 * day_ms)
+    fold(state, event("heartbeat", 2 * day_ms + 1, run="r0"), now_ms=2 * day_ms + 1)
+    state.expire(T0_MS + 2 * day_ms + 2)
+    assert [run.name for run in state.figures.runs.values() if not run.labelled] == ["r100"]
+
+
 def test_an_equal_attempt_line_is_a_repeat_and_another_of_its_name_a_conflict() -> None:
     """Within a ledger only."""
     state = fold(watched(), attempt(), attempt(), attempt(outcome="oom"), ledger="a")

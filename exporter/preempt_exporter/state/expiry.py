@@ -5,7 +5,7 @@ import heapq
 from preempt_exporter.settings import LaneSettings, TaskSettings
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.life import Life
-from preempt_exporter.state.run import Run
+from preempt_exporter.state.run import MAX_LIVE_RUNS, Run
 
 MAX_RUNS_KEPT = 10_000
 ENDS_SLACK = 10_000
@@ -53,7 +53,8 @@ def forget_stale_ends(figures: Figures) -> None:
 def expire(figures: Figures, lanes: LaneSettings, now_ms: int) -> None:
     """Drop window attempts that are too old, and runs that have left and hold no lives.
 
-    The runs beyond those with a label value of their own are kept only while there are not too many of them.
+    The runs beyond those with a label value of their own are kept only while there are not too many of them. Where a
+    run that had left came back and made one too many, the youngest shares the label value of the others from now on.
     """
     for lane in figures.lanes.values():
         lane.forget_attempts_before(now_ms - lanes.window_ms)
@@ -62,6 +63,9 @@ def expire(figures: Figures, lanes: LaneSettings, now_ms: int) -> None:
     crowd = sorted((run for run in idle if not run.labelled), key=lambda run: run.last_ms)
     for run in gone + crowd[: max(0, len(figures.runs) - MAX_RUNS_KEPT)]:
         figures.runs.pop(run.name, None)
+    with_label = [run for run in figures.runs.values() if run.labelled and not run.has_left(now_ms)]
+    for run in with_label[MAX_LIVE_RUNS:]:
+        run.labelled = False
 
 
 def _forget(figures: Figures, run: Run, life: Life, *, still_seen: bool) -> None:
