@@ -13,6 +13,8 @@ class RunRow(Struct, kw_only=True):
     tasks: dict[str, int]
     deadline_timestamp_seconds: float | None
     projected_slack_seconds: float | None
+    remaining: int | None
+    """Of the expected tasks, how many are not complete."""
     spend_budget_tokens: int | None
     spend_reserved_tokens: int
     spend_committed_tokens: int
@@ -25,7 +27,7 @@ class RunRow(Struct, kw_only=True):
 
 
 def run_rows(figures: Figures, survey: Survey) -> list[RunRow]:
-    """The runs that have not left, those with the least projected slack first."""
+    """The runs that have not left, those with the least projected slack first, where anything is left to do."""
     now_ms = survey.now_ms
     rows = [
         RunRow(
@@ -33,6 +35,7 @@ def run_rows(figures: Figures, survey: Survey) -> list[RunRow]:
             tasks=survey.runs[run.name],
             deadline_timestamp_seconds=None if run.deadline_at_ms is None else run.deadline_at_ms / 1000,
             projected_slack_seconds=run.projected_slack_s(now_ms),
+            remaining=run.remaining(),
             spend_budget_tokens=run.budget_tokens,
             spend_reserved_tokens=run.reserved_tokens,
             spend_committed_tokens=run.counters.committed_tokens,
@@ -46,8 +49,10 @@ def run_rows(figures: Figures, survey: Survey) -> list[RunRow]:
         for run in figures.runs.values()
         if run.name is not None and not run.has_left(now_ms)
     ]
-    unknown = float("inf")
-    rows.sort(
-        key=lambda row: (unknown if row.projected_slack_seconds is None else row.projected_slack_seconds, row.run)
-    )
+    rows.sort(key=_urgency)
     return rows
+
+
+def _urgency(row: RunRow) -> tuple[float, str]:
+    slack_s = row.projected_slack_seconds
+    return (float("inf") if slack_s is None or row.remaining == 0 else slack_s, row.run)
