@@ -310,7 +310,7 @@ async function ask() {
     const offset = Math.max(0, Math.min(first, last) - (SLICE >> 2));
     const query = new URLSearchParams({ offset: String(offset), limit: String(SLICE), match: byId("find").value.trim() });
     const response = await fetch(`api/v1/overview?${query}`, { signal: mine.signal, cache: "no-store" });
-    if (!response.ok) throw new Error(`the exporter answered ${response.status}: ${(await response.text()).slice(0, 300)}`);
+    if (!response.ok) throw new Error(`the exporter answered ${response.status}: ${(await response.text()).trim().slice(0, 300)}`);
     const complete = render(await response.json());
     failures = 0;
     pause = complete ? Math.max(POLL_MS, 5 * (performance.now() - begun)) : 0;
