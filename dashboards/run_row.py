@@ -7,6 +7,9 @@ def run_row() -> list[object]:
     """The panels, left to right."""
     slack = f"preempt_run_projected_slack_seconds{{{RUN}}}"
     time_left = f"preempt_run_deadline_timestamp_seconds{{{RUN}}} - time()"
+    live = f'preempt_run_tasks{{{RUN},state=~"queued|running|preempted"}} > 0'
+    # All the time there is as slack: nothing is left to do, and no deadline can be missed, unless tasks are live.
+    over = f"{slack} >= {time_left} unless on (cluster, job, instance, run) {live}"
     return [
         lines(
             "Runs against their hand-over",
@@ -15,8 +18,7 @@ def run_row() -> list[object]:
             "once the run is complete.",
             "s",
             (
-                # All the time there is as slack: nothing is left to do, and no deadline can be missed.
-                Line(f"min by (run) ({slack} unless {slack} >= {time_left})", "{{run}} projected slack"),
+                Line(f"min by (run) ({slack} unless ({over}))", "{{run}} projected slack"),
                 Line(f"min by (run) ({time_left})", "{{run}} time left"),
             ),
             steps=((None, RED), (0, GREEN)),

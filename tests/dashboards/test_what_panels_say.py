@@ -72,12 +72,13 @@ def test_exporter_that_is_down_is_not_hidden_by_one_that_is_ready(tmp_path: Path
 
 
 def test_complete_run_is_not_late_once_its_deadline_is_over(tmp_path: Path) -> None:
-    """Its slack is all the time to the deadline and falls below 0 after it; only a run with work left shows."""
+    """Its slack is all its time, and falls below 0 with it; only runs with work left, or live tasks, show."""
     series = {}
-    for run, slack in (("over", "300-15x40"), ("night", "200-15x40")):
+    for run, slack, live in (("over", "300-15x40", 0), ("night", "200-15x40", 0), ("more", "300-15x40", 2)):
+        series[f'preempt_run_tasks{{{TARGET},run="{run}",state="running"}}'] = f"{live}x40"
         series[f'preempt_run_projected_slack_seconds{{{TARGET},run="{run}"}}'] = slack
         series[f'preempt_run_deadline_timestamp_seconds{{{TARGET},run="{run}"}}'] = "300x40"
-    says(tmp_path, query("Runs against their hand-over"), series, {'{run="night"}': -400})
+    says(tmp_path, query("Runs against their hand-over"), series, {'{run="night"}': -400, '{run="more"}': -300})
 
 
 def test_thousand_tasks_of_one_alert_are_one_row(tmp_path: Path) -> None:

@@ -400,12 +400,14 @@ def test_runs_with_nothing_left_to_do_stand_behind_those_that_may_be_late(
     done = b'{"event":"complete","task_id":"t","run":"%s","output_tokens":1,"restart_tokens":0,"ts_ms":%d}\n'
     lines = run_open % (b"over", 1, T0_MS - 7_200_000) + done % (b"over", T0_MS - 7_000_000)
     lines += run_open % (b"night", 2, T0_MS - 60_000) + done % (b"night", T0_MS - 30_000)
+    lines += run_open % (b"more", 1, T0_MS - 7_200_000) + done % (b"more", T0_MS - 7_000_000)
+    lines += b'{"event":"enqueue","task_id":"u","run":"more","ts_ms":%d}\n' % T0_MS
     ledger.write_bytes(lines)
     stepped = start(ledger)
     stepped.step(2)
     runs = msgspec.json.decode(stepped.exposition.runs())
-    assert [(run["run"], run["remaining"]) for run in runs] == [("night", 1), ("over", 0)]
-    assert runs[1]["projected_slack_seconds"] < 0
+    assert [(run["run"], run["remaining"]) for run in runs] == [("more", 0), ("night", 1), ("over", 0)]
+    assert runs[2]["projected_slack_seconds"] < 0
 
 
 def test_the_only_ledger_is_named_and_none_of_several(start: Callable[..., Stepped], tmp_path: Path) -> None:

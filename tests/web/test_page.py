@@ -60,6 +60,7 @@ def test_the_glance_and_the_other_sections_tell_the_rest(
     exposition.run_list = [
         {"run": "night", "tasks": {"running": 3}, "projected_slack_seconds": -90.0, "remaining": 3, "stopped": True},
         {"run": "over", "tasks": {"complete": 2}, "projected_slack_seconds": -90.0, "remaining": 0},
+        {"run": "more", "tasks": {"running": 1}, "projected_slack_seconds": -30.0, "remaining": 0},
     ]
     exposition.health_object = {
         "version": "9.9.9",
@@ -85,6 +86,7 @@ def test_the_glance_and_the_other_sections_tell_the_rest(
     expect(page.locator("#runs-table tbody tr").nth(0)).to_contain_text("late by 1 m 30 s")
     expect(page.locator("#runs-table tbody tr").nth(0)).to_contain_text("stopped")
     expect(page.locator("#runs-table tbody tr").nth(1)).to_contain_text("nothing left to do")
+    expect(page.locator("#runs-table tbody tr").nth(2)).to_contain_text("late by 30 s")
     expect(page.locator("#reading-facts")).to_contain_text("70 (the 2 furthest behind are shown)")
     expect(page.locator("#reading-facts")).to_contain_text("2 KiB, 3 s")
     expect(page.locator("#files-table tbody tr").first).to_contain_text("Permission denied")

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from preempt_exporter.state.figures import Figures
+from preempt_exporter.state.life import LIVE_STATES
 from preempt_exporter.state.survey import Survey
 
 
@@ -55,4 +56,5 @@ def run_rows(figures: Figures, survey: Survey) -> list[RunRow]:
 
 def _urgency(row: RunRow) -> tuple[float, str]:
     slack_s = row.projected_slack_seconds
-    return (float("inf") if slack_s is None or row.remaining == 0 else slack_s, row.run)
+    over = row.remaining == 0 and not any(row.tasks[state] for state in LIVE_STATES)
+    return (float("inf") if slack_s is None or over else slack_s, row.run)

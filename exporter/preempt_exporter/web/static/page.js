@@ -228,9 +228,10 @@ function renderLanes(reported, actions) {
 
 function renderRuns(runs) {
   const late = (run) => known(run.projected_slack_seconds) && run.projected_slack_seconds < 0;
-  // What is complete cannot be late any more, whatever is left of its time.
+  // What is complete cannot be late any more, whatever is left of its time; where tasks are live it is not complete.
+  const isOver = (run) => run.remaining === 0 && ![...LIVE].some((state) => run.tasks?.[state]);
   const handOver = (run) => {
-    if (run.remaining === 0) return ["nothing left to do", "quiet"];
+    if (isOver(run)) return ["nothing left to do", "quiet"];
     if (!known(run.projected_slack_seconds)) return ["not known yet", "quiet"];
     const slack = span(1000 * run.projected_slack_seconds);
     return late(run) ? [`late by ${slack}`, "bad"] : [`${slack} to spare`, "good"];
