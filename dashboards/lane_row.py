@@ -1,6 +1,6 @@
 """Lanes: what is taken back, what is drained for it, where work goes instead, and what a lane costs."""
 
-from dashboards.pieces import GREEN, LANE, RED, Line, lines, threshold
+from dashboards.pieces import EXPORTER, GREEN, LANE, RED, Line, lines, threshold
 from preempt_exporter.settings import Thresholds
 
 _DEFAULTS = Thresholds()
@@ -12,7 +12,9 @@ def _increase(metric: str, matcher: str) -> str:
 
 def preemption_row() -> list[object]:
     """Preempted beside drained beside rerouted, on one height."""
-    attempts = f"rate(preempt_lane_attempts_total{{{LANE}}}[$__rate_interval])"
+    of_the_lanes, of_all = (
+        f"rate(preempt_lane_attempts_total{{{matchers}}}[$__rate_interval])" for matchers in (LANE, EXPORTER)
+    )
     return [
         lines(
             "Preempted",
@@ -37,10 +39,10 @@ def preemption_row() -> list[object]:
         ),
         lines(
             "Rerouted",
-            "Each lane's share of all attempts. Work that is sent elsewhere shows as one lane's share that falls while "
-            "another's rises.",
+            "Each lane's share of the attempts in all lanes. Work that is sent elsewhere shows as one lane's share "
+            "that falls while another's rises.",
             "percentunit",
-            (Line(f"sum by (lane) ({attempts}) / on () group_left () sum({attempts})", "attempts in {{lane}}"),),
+            (Line(f"sum by (lane) ({of_the_lanes}) / on () group_left () sum({of_all})", "attempts in {{lane}}"),),
             width=8,
         ),
     ]

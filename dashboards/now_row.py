@@ -23,16 +23,16 @@ def now_row() -> list[object]:
     """The panels, left to right."""
     actions = rows(
         "What to do now",
-        "The action that each firing alert asks for, pages first; a click on the alert opens its runbook. "
+        "The action that each firing alert asks for, pages first, and for how many tasks, lanes or runs it fires; a "
+        "click on the alert opens its runbook. "
         "Empty: nothing fires, or the rules are not loaded, which `preempt-exporter doctor` tells. "
         "No action adds capacity: more of what is taken back is more work lost.",
         (
-            Column(
-                f"count by (cluster, severity, action, alertname, lane, run, task_id) ({_FIRING})", "firing", "short"
-            ),
+            # A row for thousands of tasks that need the same: the tasks themselves are in the table below.
+            Column(f"count by (cluster, severity, action, alertname, lane, run) ({_FIRING})", "firing", "short"),
         ),
         shown={"severity": "severity", "action": "do this", "alertname": "alert", "lane": "lane", "run": "run"}
-        | {"task_id": "task", "cluster": "cluster"},
+        | {"cluster": "cluster"},
         sorted_by="severity",
         height=8,
     )
@@ -88,11 +88,12 @@ def now_row() -> list[object]:
         ),
         number(
             "Exporter",
-            "Whether every exporter that is scraped has caught up with its ledgers.",
+            "Whether every exporter can be scraped and has caught up with its ledgers.",
             "short",
-            Line(f"min(preempt_exporter_ready{{{EXPORTER}}})", "ready"),
+            # One that is down says nothing of being ready.
+            Line(f"min(preempt_exporter_ready{{{EXPORTER}}} or up{{{EXPORTER}}})", "ready"),
             width=2,
             steps=((None, RED), (1, GREEN)),
-            words={"0": ("catching up", ORANGE), "1": ("ready", GREEN)},
+            words={"0": ("not ready", RED), "1": ("ready", GREEN)},
         ),
     ]

@@ -5,15 +5,21 @@ from dashboards.pieces import EXPORTER, GREEN, RED, RUN, Line, lines
 
 def run_row() -> list[object]:
     """The panels, left to right."""
+    slack = f"preempt_run_projected_slack_seconds{{{RUN}}}"
+    time_left = f"preempt_run_deadline_timestamp_seconds{{{RUN}}} - time()"
+    live = f'preempt_run_tasks{{{RUN},state=~"queued|running|preempted"}} > 0'
+    # All the time there is as slack: nothing is left to do, and no deadline can be missed, unless tasks are live.
+    over = f"{slack} >= {time_left} unless on (cluster, job, instance, run) {live}"
     return [
         lines(
             "Runs against their hand-over",
             "Projected slack: time to the hand-over less what the rest takes at the last hour's rate. Below zero the "
-            "run will be late: route_to_paid, or tell its owner. Absent while deadline, size or rate is unknown.",
+            "run will be late: route_to_paid, or tell its owner. Absent while deadline, size or rate is unknown, and "
+            "once the run is complete.",
             "s",
             (
-                Line(f"min by (run) (preempt_run_projected_slack_seconds{{{RUN}}})", "{{run}} projected slack"),
-                Line(f"min by (run) (preempt_run_deadline_timestamp_seconds{{{RUN}}}) - time()", "{{run}} time left"),
+                Line(f"min by (run) ({slack} unless ({over}))", "{{run}} projected slack"),
+                Line(f"min by (run) ({time_left})", "{{run}} time left"),
             ),
             steps=((None, RED), (0, GREEN)),
         ),

@@ -37,11 +37,11 @@ def task_row() -> list[object]:
         ),
         lines(
             "Queue age against half the deadline",
-            "Queue age over deadline: the ten oldest tasks, and the oldest of each lane among all its tasks. Above "
-            "the line new tasks only make the old ones later: reject_enqueue.",
+            "Queue age over deadline: the ten oldest tasks that have one, and the oldest of each lane among all its "
+            "tasks. Above the line new tasks only make the old ones later: reject_enqueue.",
             "percentunit",
             (
-                Line(f"topk(10, queue_age_ms{{{TASK}}} / deadline_ms{{{TASK}}})", "{{task_id}}"),
+                Line(f"topk(10, queue_age_ms{{{TASK}}} / (deadline_ms{{{TASK}}} > 0))", "{{task_id}}"),
                 Line(f"max by (lane) (preempt_task_queue_age_ratio_max{{{LANE}}})", "oldest of lane {{lane}}"),
                 threshold("queue_age_frac"),
             ),
@@ -53,7 +53,7 @@ def task_row() -> list[object]:
             "and the worst live one of each lane. Above the line replaying costs more than failing: drain_and_reject.",
             "percentunit",
             (
-                Line(f"topk(10, restart_tokens{{{TASK}}} / task_budget{{{TASK}}})", "{{task_id}}"),
+                Line(f"topk(10, restart_tokens{{{TASK}}} / (task_budget{{{TASK}}} > 0))", "{{task_id}}"),
                 Line(f"max by (lane) (preempt_task_restart_ratio_max{{{LANE}}})", "worst of lane {{lane}}"),
                 threshold("restart_frac"),
             ),

@@ -50,7 +50,7 @@ def test_federation_takes_lanes_and_runs_and_no_task(tmp_path: Path) -> None:
     ):
         assert names(below, '{task_id!=""}')
         above = Stack(tmp_path)
-        text = (FOLDER / "federation.yml").read_text(encoding="utf-8").replace("rules.d", str(rules_folder()))
+        text = (FOLDER / "federation.yml").read_text(encoding="utf-8")
         text = re.sub(r"targets: \[.*\]", f"targets: ['{below.removeprefix('http://')}']", text)
         text = text.replace("_interval: 30s", "_interval: 1s")
         (tmp_path / "federation.yml").write_text(text, encoding="utf-8")
@@ -78,6 +78,19 @@ def test_federation_takes_lanes_and_runs_and_no_task(tmp_path: Path) -> None:
             assert names(url, '{task_id!=""}') == set()
         finally:
             above.stop("prometheus")
+
+
+def test_nothing_is_recorded_above_that_comes_up_from_below() -> None:
+    """What rules record below is federated; the same rules above would make every figure twice."""
+    given = yaml.safe_load((FOLDER / "federation.yml").read_text(encoding="utf-8"))
+    assert "rule_files" not in given
+    (job,) = given["scrape_configs"]
+    names_taken = [re.search(r'__name__=~"([^"]+)"', matcher) for matcher in job["params"]["match[]"]]
+    for path in rules_folder().glob("*.yml"):
+        for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]:
+            for rule in group["rules"]:
+                record = rule.get("record")
+                assert record is None or any(taken and re.fullmatch(taken[1], record) for taken in names_taken), record
 
 
 def test_remote_write_drops_tasks_and_keeps_the_rest() -> None:

@@ -61,6 +61,19 @@ def test_mounted_files_exist() -> None:
                 assert re.sub(r"^\$\{\w+:-(\w+)\}$", r"\1", here) in GIVEN["volumes"], here
 
 
+def test_exporter_is_in_the_group_that_may_read_ledgers() -> None:
+    """Ledgers as docs/deployment.md lays them out (0640, folder 2750) are read by their group, which has to be told."""
+    assert GIVEN["services"]["exporter"]["group_add"] == ["${LEDGERS_GROUP:-10001}"]
+    told = "export LEDGERS=/var/lib/batch LEDGERS_GROUP=$(stat -c %g /var/lib/batch)"
+    for path in (COMPOSE / "compose.yml", ROOT / "docs" / "deployment.md"):
+        assert told in path.read_text(encoding="utf-8")
+
+
+def test_drill_writes_to_no_ledger_of_ours() -> None:
+    """Whatever LEDGERS says, the fake batch stays on the volume that Compose made for it."""
+    assert mounts("drill") == {"/ledgers": "ledgers"}
+
+
 def test_grafana_is_provisioned_with_the_dashboard() -> None:
     """The provider looks into the folder where the dashboard is mounted, and the data source is this Prometheus."""
     (there,) = [there for there, here in mounts("grafana").items() if (COMPOSE / here).resolve() == FILE.resolve()]

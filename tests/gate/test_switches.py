@@ -147,3 +147,19 @@ def test_a_change_within_the_same_moment_is_seen(ledger: Path) -> None:
     writer.change(Mode(mode="reject_preempt_budget"), sink)
     os.utime(writer.path, ns=(moment, moment))
     assert reader.read().mode == "reject_preempt_budget"
+
+
+def test_a_lock_that_root_made_locks_for_everyone(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An `act` run as root leaves a lock file that the service may only read; the service switches all the same."""
+    sink = Listed()
+    SwitchFile(ledger).change(LaneDrain(lane="free", action="reject_enqueue"), sink)
+    really_open = os.open
+
+    def only_root_may_write_the_lock(path: str, flags: int, mode: int = 0o777) -> int:
+        if str(path).endswith(".lock") and flags & os.O_RDWR:
+            raise PermissionError(13, "Permission denied")
+        return really_open(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", only_root_may_write_the_lock)
+    SwitchFile(ledger).change(LaneResume(lane="free"), sink)
+    assert SwitchFile(ledger).read().lanes == {}

@@ -373,6 +373,41 @@ def test_the_api_s_lists_agree_with_the_scrape(start: Callable[..., Stepped], tm
     assert health["lines"] == scraped.value("preempt_ledger_lines_total")
     assert health["ready"] is True
     assert health["ledger"] == str(ledger)
+    assert health["files_matched"] == scraped.value("preempt_ledger_files") == 1
+
+
+def test_what_lanes_are_under_is_told_until_it_ends(start: Callable[..., Stepped], tmp_path: Path) -> None:
+    """A lane that was closed shows with its action, whether it has attempts or not, and no longer once resumed."""
+    ledger = tmp_path / "l.jsonl"
+    drain = b'{"event":"lane_drain","lane":"%s","action":"abandon_lane","ts_ms":1}\n'
+    ledger.write_bytes(drain % b"free" + drain % b"spot")
+    stepped = start(ledger)
+    stepped.step(2)
+    actions = {"free": "abandon_lane", "spot": "abandon_lane"}
+    assert msgspec.json.decode(stepped.exposition.health())["lane_actions"] == actions
+    with ledger.open("ab") as file:
+        file.write(b'{"event":"lane_resume","lane":"free","ts_ms":2}\n')
+    stepped.step(2)
+    assert msgspec.json.decode(stepped.exposition.health())["lane_actions"] == {"spot": "abandon_lane"}
+
+
+def test_runs_with_nothing_left_to_do_stand_behind_those_that_may_be_late(
+    start: Callable[..., Stepped], tmp_path: Path
+) -> None:
+    """A complete run's slack goes on falling below 0, and nobody has to hurry for it."""
+    ledger = tmp_path / "l.jsonl"
+    run_open = b'{"event":"run_open","run":"%s","deadline_ms":3600000,"tasks":%d,"ts_ms":%d}\n'
+    done = b'{"event":"complete","task_id":"t","run":"%s","output_tokens":1,"restart_tokens":0,"ts_ms":%d}\n'
+    lines = run_open % (b"over", 1, T0_MS - 7_200_000) + done % (b"over", T0_MS - 7_000_000)
+    lines += run_open % (b"night", 2, T0_MS - 60_000) + done % (b"night", T0_MS - 30_000)
+    lines += run_open % (b"more", 1, T0_MS - 7_200_000) + done % (b"more", T0_MS - 7_000_000)
+    lines += b'{"event":"enqueue","task_id":"u","run":"more","ts_ms":%d}\n' % T0_MS
+    ledger.write_bytes(lines)
+    stepped = start(ledger)
+    stepped.step(2)
+    runs = msgspec.json.decode(stepped.exposition.runs())
+    assert [(run["run"], run["remaining"]) for run in runs] == [("more", 0), ("night", 1), ("over", 0)]
+    assert runs[2]["projected_slack_seconds"] < 0
 
 
 def test_the_only_ledger_is_named_and_none_of_several(start: Callable[..., Stepped], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from preempt_exporter.tail.positions import FileState
 from preempt_exporter.tail.source import open_regular
 from tests.tail.conftest import QUIET_MS, Lines, Reader, open_descriptors
 
@@ -90,10 +91,12 @@ def test_an_unreadable_folder_among_many(tmp_path: Path, follow: Follow) -> None
     assert sorted(reader.poll()) == [b"a\n", b"c\n"]
     assert reader.tail.stats.unreadable_files == 1
     assert reader.said("folder cannot be listed")
+    assert reader.tail.files(1) == [FileState(str(tmp_path / "b"), 0, "folder cannot be listed: Permission denied")]
     assert reader.tail.caught_up()
     forbidden.clear()
     assert reader.wait(12_000) == [b"b\n"]
     assert reader.tail.stats.unreadable_files == 0
+    assert [file.error for file in reader.tail.files(10)] == [None, None, None]
 
 
 def test_a_symbolic_link_that_moves(tmp_path: Path, lines: Lines, follow: Follow) -> None:

@@ -26,10 +26,11 @@ def test_least_slack_stands_first_with_what_to_do(
         task(2, deadline_slack_ms=30_000, next_action="stop_run", run="night", restart_cost_ms=60_000),
         task(3, deadline_slack_ms=90_000),
         task(4, deadline_slack_ms=None, deadline_ms=None, state="drained", reason="restart_tokens"),
+        task(5, deadline_slack_ms=-1000, deadline_ms=0),
     ]
     page.goto(server.url + "/")
     rows = page.locator(ROWS)
-    expect(rows).to_have_count(4)
+    expect(rows).to_have_count(5)
     expect(rows.nth(0)).to_contain_text("task-1")
     expect(rows.nth(0)).to_contain_text("missed by 1 m 05 s")
     expect(rows.nth(0)).to_contain_text("Drain the lane and replay nothing.")
@@ -43,9 +44,9 @@ def test_least_slack_stands_first_with_what_to_do(
         row.locator(".slack").evaluate("bar => bar.firstChild.getBoundingClientRect().width / bar.offsetWidth")
         for row in rows.all()
     ]
-    assert fills == pytest.approx([1, 0.25, 0.75, 0], abs=0.01)
+    assert fills == pytest.approx([1, 0.25, 0.75, 0, 1], abs=0.01)
     tones = [row.locator(".slack").get_attribute("data-tone") for row in rows.all()]
-    assert tones == ["bad", "warn", "good", "none"]
+    assert tones == ["bad", "warn", "good", "none", "bad"]
     cost = "bar => (bar.lastChild.getBoundingClientRect().left - bar.getBoundingClientRect().left) / bar.offsetWidth"
     assert rows.nth(1).locator(".slack").evaluate(cost) == pytest.approx(0.5, abs=0.02)
 
@@ -53,10 +54,14 @@ def test_least_slack_stands_first_with_what_to_do(
 def test_the_glance_and_the_other_sections_tell_the_rest(
     page: Page, server: RunningServer, exposition: FakeExposition
 ) -> None:
-    """Totals, lanes with verdict, runs with hand-over, files with how far behind."""
+    """Totals, lanes with what they are under, runs with hand-over, files with how far behind."""
     exposition.task_list = [task(1, fits_one_more_preemption=False), task(2, state="queued"), task(3, state="drained")]
-    exposition.lane_list = [{"lane": "free", "rework_multiplier": 2.0, "verdict": "TOO TIGHT", "p95_wait_s": 61.0}]
-    exposition.run_list = [{"run": "night", "tasks": {"running": 3}, "projected_slack_seconds": -90.0}]
+    exposition.lane_list = [{"lane": "free", "rework_multiplier": 2.0, "p95_wait_s": 61.0}]
+    exposition.run_list = [
+        {"run": "night", "tasks": {"running": 3}, "projected_slack_seconds": -90.0, "remaining": 3, "stopped": True},
+        {"run": "over", "tasks": {"complete": 2}, "projected_slack_seconds": -90.0, "remaining": 0},
+        {"run": "more", "tasks": {"running": 1}, "projected_slack_seconds": -30.0, "remaining": 0},
+    ]
     exposition.health_object = {
         "version": "9.9.9",
         "ready": False,
@@ -66,15 +71,23 @@ def test_the_glance_and_the_other_sections_tell_the_rest(
             {"path": "/a.jsonl", "lag_bytes": 2048},
             {"path": "/b.jsonl", "lag_bytes": 0, "error": "Permission denied"},
         ],
+        "files_matched": 70,
+        "lane_actions": {"free": "abandon_lane", "spot": "reject_enqueue"},
     }
     page.goto(server.url + "/")
     expect(page.locator("#freshness")).to_have_text("Catching up")
     glance = page.locator("#glance > div")
     expect(glance.nth(0)).to_have_text("live tasks21 queued, 1 running")
     expect(glance.nth(3)).to_contain_text("1")
-    expect(page.locator("#lanes-table tbody tr")).to_contain_text(["TOO TIGHT"])
-    expect(page.locator("#lanes-table tbody tr")).to_contain_text(["× 2"])
-    expect(page.locator("#runs-table tbody tr")).to_contain_text(["late by 1 m 30 s"])
+    expect(page.locator("#lanes-table tbody th")).to_have_text(["free", "spot"])
+    expect(page.locator("#lanes-table tbody tr")).to_contain_text(["abandon_lane", "reject_enqueue"])
+    expect(page.locator("#lanes-table tbody tr").first).to_contain_text("× 2")
+    expect(page.locator("#lanes-back")).to_contain_text("preempt-exporter act resume --lane=LANE")
+    expect(page.locator("#runs-table tbody tr").nth(0)).to_contain_text("late by 1 m 30 s")
+    expect(page.locator("#runs-table tbody tr").nth(0)).to_contain_text("stopped")
+    expect(page.locator("#runs-table tbody tr").nth(1)).to_contain_text("nothing left to do")
+    expect(page.locator("#runs-table tbody tr").nth(2)).to_contain_text("late by 30 s")
+    expect(page.locator("#reading-facts")).to_contain_text("70 (the 2 furthest behind are shown)")
     expect(page.locator("#reading-facts")).to_contain_text("2 KiB, 3 s")
     expect(page.locator("#files-table tbody tr").first).to_contain_text("Permission denied")
     expect(page.locator("#version")).to_have_text("9.9.9")
@@ -228,3 +241,32 @@ def test_ten_thousand_tasks_are_quick_and_all_within_reach(
         })"""
     )
     assert frame_ms < 500
+
+
+def test_the_first_answer_fills_the_window(page: Page, server: RunningServer, exposition: FakeExposition) -> None:
+    """Nobody waits for a second answer to see more than the rows that fit before the table had its height."""
+    exposition.task_list = [task(number) for number in range(1000)]
+    page.clock.install()  # so that no second question is asked
+    page.goto(server.url + "/")
+    expect(page.locator("#tasks-count")).to_have_text("1,000, least slack first")
+    page.clock.run_for(200)
+    bottom = "view => [...view.querySelectorAll('#tasks-rows tr')].pop().getBoundingClientRect().bottom"
+    window = page.locator("#tasks-window")
+    assert window.evaluate(bottom) >= window.evaluate("view => view.getBoundingClientRect().bottom")
+
+
+def test_a_list_that_became_short_is_shown_after_a_few_questions(
+    page: Page, server: RunningServer, exposition: FakeExposition
+) -> None:
+    """Whoever had scrolled to the end of a long list is shown the short one, and the server is not asked in a storm."""
+    exposition.task_list = [task(number) for number in range(20_000)]
+    asked: list[str] = []
+    page.goto(server.url + "/")
+    expect(page.locator("#tasks-count")).to_have_text("20,000, least slack first")
+    page.locator("#tasks-window").evaluate("view => { view.scrollTop = view.scrollHeight; }")
+    expect(page.locator(ROWS).last).to_contain_text("task-19999")
+    page.on("request", lambda request: asked.append(request.url))
+    exposition.task_list = [task(number) for number in range(300)]
+    expect(page.locator(ROWS).last).to_contain_text("task-299")
+    expect(page.locator(ROWS).last).to_be_in_viewport()
+    assert len(asked) <= 12

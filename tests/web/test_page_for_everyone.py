@@ -166,6 +166,8 @@ def test_an_exporter_that_is_away_is_said_and_asked_ever_more_rarely(
 
 def test_a_refusal_is_shown_in_the_servers_words(page: Page, server: RunningServer) -> None:
     """A page that may no longer see the queue says why."""
-    page.route("**/api/v1/overview?*", lambda route: route.fulfill(status=403, body="shown to clients on this machine"))
+    page.route(
+        "**/api/v1/overview?*", lambda route: route.fulfill(status=403, body="shown to clients on this machine\n")
+    )
     page.goto(server.url + "/")
-    expect(page.locator("#trouble")).to_contain_text("403: shown to clients on this machine")
+    expect(page.locator("#trouble")).to_contain_text("403: shown to clients on this machine. Asking again")

@@ -146,7 +146,7 @@ class SwitchFile:
     def _alone(self) -> Iterator[None]:
         """No other process changes the file meanwhile."""
         try:
-            lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            lock = _opened_lock(f"{self.path}.lock")
         except OSError as error:
             raise LedgerWriteError(f"{self.path}.lock", error) from error
         try:
@@ -154,6 +154,14 @@ class SwitchFile:
             yield
         finally:
             os.close(lock)
+
+
+def _opened_lock(path: str) -> int:
+    """The lock file, made if it is missing; one that root or another user made is only read, which suffices to lock."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except PermissionError:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _write_to_disk(path: Path, content: bytes) -> None:

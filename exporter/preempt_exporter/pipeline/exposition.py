@@ -80,12 +80,14 @@ class WatchedExposition:
                 "ready": reading.ready,
                 "ledger": self._only_ledger(),
                 "files": [replace(file, path=_json_text(file.path)) for file in self._reader.files()],
+                "files_matched": reading.files,
                 "lag_bytes": reading.lag_bytes,
                 "lag_seconds": reading.lag_s,
                 "lines": figures.counts.lines,
                 "line_errors": sum(figures.counts.errors.values()),
                 "last_line_ms": figures.last_line_read_ms,
                 "mode": figures.mode,
+                "lane_actions": {lane.name: lane.action for lane in figures.lanes.values() if lane.action is not None},
             }
         return msgspec.json.encode(answer)
 

@@ -79,16 +79,20 @@ class Run(Struct, kw_only=True):
         """How many tasks, jobs and shards are completed."""
         return self.ended["complete"] + len(self.jobs_completed) + len(self.accepted.whole)
 
+    def remaining(self) -> int | None:
+        """The expected `tasks` less everything completed; None where nobody said how many to expect."""
+        return None if self.tasks is None else max(0, self.tasks - self.completed())
+
     def projected_slack_s(self, now_ms: int) -> float | None:
         """Seconds to the deadline less the time that what remains will take; None while unknown.
 
-        What remains is the expected `tasks` less everything completed; it is divided by the completion rate of the
-        last hour, or of the run's age while it is younger than that.
+        `remaining` is divided by the completion rate of the last hour, or of the run's age while it is younger than
+        that.
         """
-        if self.deadline_at_ms is None or self.tasks is None:
+        remaining = self.remaining()
+        if self.deadline_at_ms is None or remaining is None:
             return None
         to_deadline_s = (self.deadline_at_ms - now_ms) / 1000
-        remaining = max(0, self.tasks - self.completed())
         if remaining == 0:
             return to_deadline_s
         recent_ms = [moment for moment in self.completions_ms if now_ms - HOUR_MS < moment <= now_ms]

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from preempt_exporter.state.figures import Figures
+from preempt_exporter.state.life import LIVE_STATES
 from preempt_exporter.state.survey import Survey
 
 
@@ -13,6 +14,8 @@ class RunRow(Struct, kw_only=True):
     tasks: dict[str, int]
     deadline_timestamp_seconds: float | None
     projected_slack_seconds: float | None
+    remaining: int | None
+    """Of the expected tasks, how many are not complete."""
     spend_budget_tokens: int | None
     spend_reserved_tokens: int
     spend_committed_tokens: int
@@ -25,7 +28,7 @@ class RunRow(Struct, kw_only=True):
 
 
 def run_rows(figures: Figures, survey: Survey) -> list[RunRow]:
-    """The runs that have not left, those with the least projected slack first."""
+    """The runs that have not left, those with the least projected slack first, where anything is left to do."""
     now_ms = survey.now_ms
     rows = [
         RunRow(
@@ -33,6 +36,7 @@ def run_rows(figures: Figures, survey: Survey) -> list[RunRow]:
             tasks=survey.runs[run.name],
             deadline_timestamp_seconds=None if run.deadline_at_ms is None else run.deadline_at_ms / 1000,
             projected_slack_seconds=run.projected_slack_s(now_ms),
+            remaining=run.remaining(),
             spend_budget_tokens=run.budget_tokens,
             spend_reserved_tokens=run.reserved_tokens,
             spend_committed_tokens=run.counters.committed_tokens,
@@ -46,8 +50,11 @@ def run_rows(figures: Figures, survey: Survey) -> list[RunRow]:
         for run in figures.runs.values()
         if run.name is not None and not run.has_left(now_ms)
     ]
-    unknown = float("inf")
-    rows.sort(
-        key=lambda row: (unknown if row.projected_slack_seconds is None else row.projected_slack_seconds, row.run)
-    )
+    rows.sort(key=_urgency)
     return rows
+
+
+def _urgency(row: RunRow) -> tuple[float, str]:
+    slack_s = row.projected_slack_seconds
+    over = row.remaining == 0 and not any(row.tasks[state] for state in LIVE_STATES)
+    return (float("inf") if slack_s is None or over else slack_s, row.run)

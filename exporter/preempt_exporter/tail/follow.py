@@ -290,10 +290,16 @@ class Tail:
         return stats
 
     def files(self, limit: int) -> list[FileState]:
-        """The followed files, at most `limit`: those that cannot be read and those furthest behind first."""
+        """The followed files, at most `limit`: those that cannot be read and those furthest behind first.
+
+        Folders that cannot be listed and names that cannot be reached come before them: what they hold is unknown.
+        """
+        hidden = [FileState(path, 0, f"folder cannot be listed: {why}") for path, why in self._folder_errors.items()]
+        for ledger in self._ledgers.values():
+            hidden += [FileState(path, 0, why) for path, why in ledger.seating.unreachable.items()]
         tracks = (track for ledger in self._ledgers.values() for track in ledger.seating.tracks)
         worst = heapq.nlargest(limit, tracks, key=lambda track: (track.unreadable is not None, track.lag_bytes))
-        return [FileState(track.path, track.lag_bytes, track.unreadable) for track in worst]
+        return [*hidden, *(FileState(track.path, track.lag_bytes, track.unreadable) for track in worst)][:limit]
 
     def take_notices(self) -> list[Notice]:
         """What happened since the last call and deserves a line in the log."""

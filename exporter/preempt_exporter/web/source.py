@@ -49,6 +49,9 @@ class RunFigures(Struct, frozen=True, kw_only=True):
     """State to count."""
     deadline_timestamp_seconds: float | None = None
     projected_slack_seconds: float | None = None
+    remaining: int | None = None
+    """Of the expected tasks, how many are not complete; None: nobody said how many to expect."""
+    stopped: bool = False
     spend_budget_tokens: int | None = None
     spend_reserved_tokens: int | None = None
     spend_committed_tokens: int | None = None
@@ -80,6 +83,9 @@ class Health(Struct, frozen=True, kw_only=True):
     ledger: str | None
     """The ledger that every task is on, for commands to name; None: there are several, or none yet."""
     files: list[FileHealth]
+    """Those that cannot be read and those furthest behind, not all of thousands; a folder that cannot be listed too."""
+    files_matched: int = 0
+    """How many files there are."""
     lag_bytes: int
     lag_seconds: float
     lines: int
@@ -90,3 +96,5 @@ class Health(Struct, frozen=True, kw_only=True):
     """When the last line was read, Unix milliseconds."""
     mode: str | None = None
     """The admission mode, where the ledger told it."""
+    lane_actions: dict[str, str] = {}
+    """Lane to the action that it is under; lanes without one are not there."""

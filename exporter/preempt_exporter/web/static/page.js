@@ -81,7 +81,8 @@ function rowHeight() {
 
 function inView() {
   const height = rowHeight();
-  const first = Math.max(0, Math.floor(view.scrollTop / height) - OVERSCAN);
+  // The list may have become shorter than the view is scrolled down.
+  const first = Math.max(0, Math.min(Math.floor(view.scrollTop / height), slice.total) - OVERSCAN);
   const last = Math.min(slice.total, Math.ceil((view.scrollTop + view.clientHeight) / height) + OVERSCAN);
   return { first, last: Math.max(first, last), height };
 }
@@ -128,7 +129,7 @@ function fillRow(parts, task, index) {
   toned(parts.bar, mood);
   const share = (ms) => `${Math.max(0, Math.min(100, (100 * ms) / task.deadline_ms))}%`;
   const measurable = known(task.deadline_slack_ms) && task.deadline_ms > 0;
-  parts.bar.style.setProperty("--fill", !measurable ? "0%" : task.deadline_slack_ms < 0 ? "100%" : share(task.deadline_slack_ms));
+  parts.bar.style.setProperty("--fill", task.deadline_slack_ms < 0 ? "100%" : measurable ? share(task.deadline_slack_ms) : "0%");
   parts.bar.lastChild.hidden = !(measurable && task.deadline_slack_ms > 0 && task.restart_cost_ms > 0);
   if (!parts.bar.lastChild.hidden) parts.bar.style.setProperty("--cost", share(task.restart_cost_ms));
   const lost = LIVE.has(task.state) && task.fits_one_more_preemption === false && task.deadline_slack_ms > 0;
@@ -147,7 +148,7 @@ function fillRow(parts, task, index) {
 
 function renderTasks() {
   const { first, last, height } = inView();
-  const from = Math.min(Math.max(first, slice.offset), slice.offset + slice.tasks.length);
+  const from = Math.min(Math.max(first, slice.offset), slice.offset + slice.tasks.length, slice.total);
   const to = Math.max(from, Math.min(last, slice.offset + slice.tasks.length));
   const focused = document.activeElement;
   const body = byId("tasks-rows");
@@ -204,11 +205,15 @@ function renderGlance(all) {
   say(byId("announcement"), `${counted(asking, "task needs", "tasks need")} something done, ${number.format(all.past_deadline)} past the deadline.`);
 }
 
-function renderLanes(lanes) {
+/** The lanes of the report, and those that are under an action without an attempt having been reported. */
+function renderLanes(reported, actions) {
   const percent = (value) => `${number.format(100 * value)} %`;
+  const names = new Set(reported.map((lane) => lane.lane));
+  const lanes = [...reported, ...[...actions.keys()].filter((lane) => !names.has(lane)).map((lane) => ({ lane }))];
+  byId("lanes-back").hidden = actions.size === 0;
   table("lanes-table", [
     ["Lane", (lane) => visible(lane.lane)],
-    ["Verdict", (lane) => [visible(lane.verdict ?? "–"), lane.verdict === "OK" ? "good" : lane.verdict ? "bad" : "quiet"]],
+    ["Under", (lane) => (actions.has(lane.lane) ? [visible(actions.get(lane.lane)), "warn"] : ["no action", "quiet"])],
     ["Completed", (lane) => orDash(lane.completed), "number"],
     ["Completion", (lane) => orDash(lane.completion_rate, percent), "number"],
     ["Rework", (lane) => orDash(lane.rework_multiplier, (value) => `× ${number.format(value)}`), "number"],
@@ -223,12 +228,19 @@ function renderLanes(lanes) {
 
 function renderRuns(runs) {
   const late = (run) => known(run.projected_slack_seconds) && run.projected_slack_seconds < 0;
+  // What is complete cannot be late any more, whatever is left of its time; where tasks are live it is not complete.
+  const isOver = (run) => run.remaining === 0 && ![...LIVE].some((state) => run.tasks?.[state]);
+  const handOver = (run) => {
+    if (isOver(run)) return ["nothing left to do", "quiet"];
+    if (!known(run.projected_slack_seconds)) return ["not known yet", "quiet"];
+    const slack = span(1000 * run.projected_slack_seconds);
+    return late(run) ? [`late by ${slack}`, "bad"] : [`${slack} to spare`, "good"];
+  };
   const spent = (run) => (run.spend_committed_tokens ?? 0) + (run.spend_reserved_tokens ?? 0);
   table("runs-table", [
     ["Run", (run) => visible(run.run)],
-    ["Hand-over", (run) => (known(run.projected_slack_seconds)
-      ? [late(run) ? `late by ${span(1000 * run.projected_slack_seconds)}` : `${span(1000 * run.projected_slack_seconds)} to spare`, late(run) ? "bad" : "good"]
-      : ["not known yet", "quiet"])],
+    ["Hand-over", handOver],
+    ["Grants", (run) => (run.stopped ? ["stopped", "warn"] : "yes")],
     ["Tasks", (run) => Object.entries(run.tasks ?? {}).filter(([, count]) => count).map(([state, count]) => `${number.format(count)} ${visible(state)}`).join(", ") || "–", "prose"],
     ["Budget", (run) => orDash(run.spend_budget_tokens), "number"],
     ["Committed", (run) => orDash(run.spend_committed_tokens), "number"],
@@ -243,7 +255,9 @@ function renderRuns(runs) {
 
 function renderReading(health) {
   const files = [...(health.files ?? [])].sort((one, other) => Number(Boolean(other.error)) - Number(Boolean(one.error)) || (other.lag_bytes ?? 0) - (one.lag_bytes ?? 0));
-  const facts = [["files", number.format(files.length) + (files.length > MAX_FILES ? ` (the ${MAX_FILES} furthest behind are shown)` : "")]];
+  const matched = health.files_matched ?? files.length;
+  const shown = files.slice(0, MAX_FILES);
+  const facts = [["files", number.format(matched) + (matched > shown.length ? ` (the ${shown.length} furthest behind are shown)` : "")]];
   if (known(health.lag_bytes)) facts.push(["behind by", `${bytes(health.lag_bytes)}, ${span(1000 * (health.lag_seconds ?? 0))}`]);
   if (known(health.lines)) facts.push(["lines read", number.format(health.lines)]);
   if (known(health.line_errors)) facts.push(["bad lines", number.format(health.line_errors)]);
@@ -254,7 +268,7 @@ function renderReading(health) {
     ["File", (file) => visible(file.path)],
     ["State", (file) => (file.error ? [visible(file.error), "bad"] : file.lag_bytes > 0 ? ["behind", "warn"] : ["all read", "good"])],
     ["To read", (file) => orDash(file.lag_bytes, bytes), "number"],
-  ], files.slice(0, MAX_FILES));
+  ], shown);
 }
 
 function render(all) {
@@ -267,7 +281,7 @@ function render(all) {
   say(byId("tasks-none"), all.tasks_total ? "No task matches." : "No task is in the ledger yet.");
   byId("tasks-ledger").hidden = all.health.ledger !== null || !all.tasks_total;
   renderGlance(all);
-  renderLanes(all.lanes);
+  renderLanes(all.lanes, new Map(Object.entries(all.health.lane_actions ?? {})));
   renderRuns(all.runs);
   renderReading(all.health);
   const complete = renderTasks();
@@ -297,7 +311,7 @@ async function ask() {
     const offset = Math.max(0, Math.min(first, last) - (SLICE >> 2));
     const query = new URLSearchParams({ offset: String(offset), limit: String(SLICE), match: byId("find").value.trim() });
     const response = await fetch(`api/v1/overview?${query}`, { signal: mine.signal, cache: "no-store" });
-    if (!response.ok) throw new Error(`the exporter answered ${response.status}: ${(await response.text()).slice(0, 300)}`);
+    if (!response.ok) throw new Error(`the exporter answered ${response.status}: ${(await response.text()).trim().slice(0, 300)}`);
     const complete = render(await response.json());
     failures = 0;
     pause = complete ? Math.max(POLL_MS, 5 * (performance.now() - begun)) : 0;
@@ -324,7 +338,8 @@ function rerender() {
 }
 
 view.addEventListener("scroll", () => requestAnimationFrame(rerender), { passive: true });
-addEventListener("resize", () => requestAnimationFrame(rerender));
+// Also when the first answer makes the window as high as it may be: then there is room for more rows.
+new ResizeObserver(() => requestAnimationFrame(rerender)).observe(view);
 byId("find").addEventListener("input", () => {
   view.scrollTop = 0;
   askSoon();
