@@ -16,7 +16,7 @@ from preempt_exporter.web.routes import Routes
 from preempt_exporter.web.settings import WebSettings
 from preempt_exporter.web.shared_work import SharedWork
 from preempt_exporter.web.source import Exposition
-from preempt_exporter.web.tls import carries_allowed_name
+from preempt_exporter.web.tls import carries_allowed_name, gives_what_is_asked
 
 
 def serve(
@@ -88,8 +88,10 @@ async def _serve(
 
 
 def _refuses(live_config: LiveConfig, transport: asyncio.Transport) -> bool:
-    allowed = live_config.current().client_allowed_sans
-    return bool(allowed) and not carries_allowed_name(transport, allowed)
+    config = live_config.current()
+    if not gives_what_is_asked(transport, config.tls):
+        return True
+    return bool(config.client_allowed_sans) and not carries_allowed_name(transport, config.client_allowed_sans)
 
 
 def _listen_hosts(settings: WebSettings) -> frozenset[str]:
