@@ -116,7 +116,7 @@ fields:
   enqueue_s: {field: begun, unit: rfc3339, minus: {field: waited, unit: ms}}
   start_s: {field: begun, unit: rfc3339}
   end_s: [{field: begun, unit: rfc3339, plus: {field: took, unit: us}}, {field: begun, unit: rfc3339}]
-  outcome: [error.code, {field: status, values: {200: ok}, otherwise: failed}]
+  outcome: [error.code, {field: status, values: {200: ok, 1.50: half, "0.0": none, 0: zero, 2e0: two}, otherwise: failed}]
   tokens_in: {field: in, plus: [{field: cached, missing: 0}], missing: null}
   tokens_out: out
   interventions: {constant: 0}
@@ -172,6 +172,13 @@ def test_a_line_of_everything(tmp_path: Path) -> None:
         ({"queue": "{}"}, "lane", "other"),
         ({"queue": "[0]"}, "lane", "other"),
         ({"status": "500"}, "outcome", "failed"),
+        ({"status": "2.00e2"}, "outcome", "ok"),
+        ({"status": "1.5"}, "outcome", "half"),
+        ({"status": '"1.5"'}, "outcome", "failed"),
+        ({"status": '"1.50"'}, "outcome", "half"),
+        ({"status": "2"}, "outcome", "two"),
+        ({"status": "0.0"}, "outcome", "zero"),
+        ({"status": '"0.0"'}, "outcome", "none"),
         ({"error": '{"code":"oom"}'}, "outcome", "oom"),
         ({"error": "null"}, "outcome", "ok"),
         ({"error": '"text"'}, "outcome", "ok"),
@@ -187,7 +194,7 @@ def test_a_line_of_everything(tmp_path: Path) -> None:
 def test_values_by_word_in_order_and_stood_in_for(
     tmp_path: Path, changed: dict[str, str], field: str, expected: object
 ) -> None:
-    """Words match whatever type they have; the first place that holds something counts; `missing` stands in."""
+    """Words match whatever type they have, numbers by value; the first place that holds something counts; `missing` stands in."""
     assert getattr(attempt(tmp_path, **changed), field) == expected
 
 

@@ -2,11 +2,11 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from decimal import Context, Decimal
 from operator import itemgetter
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, Generic, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import DecodeError, ValidationError
@@ -93,6 +93,27 @@ def word_of(text: bytes) -> str | None:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
+Meaning = TypeVar("Meaning")
+
+
+class Words(Generic[Meaning]):
+    """What words of the configuration mean, looked up by values of lines: strings alike, numbers of the same value."""
+
+    def __init__(self, meanings: Mapping[str, Meaning]) -> None:
+        """`meanings` by the word as it is written; of `1` and `1.0` the one that `word_of` gives goes first."""
+        self._alike = dict(meanings)
+        numbers = {word_of(word.encode()): meaning for word, meaning in meanings.items() if _NUMBER.fullmatch(word)}
+        self._same = {word: meaning for word, meaning in numbers.items() if word is not None} | self._alike
+        self._texts = {msgspec.json.encode(word): meaning for word, meaning in meanings.items()}
+
+    def get(self, text: bytes) -> Meaning | None:
+        """What the value with that JSON text means, if anything; one that is not there has no text and is `null`."""
+        meaning = self._texts.get(text)
+        if meaning is None and (word := word_of(text)) is not None:
+            meaning = (self._alike if text[:1] == b'"' else self._same).get(word)
+        return meaning
+
+
 def value_reader(field: str, sources: Sequence[ValueSource], slot: Callable[[FieldPath], int]) -> ValueReader:
     """Reads `field` from the first of `sources` that holds something; null where one is null and none holds more."""
     readers = [_reader(field, source, slot) for source in sources]
@@ -157,18 +178,16 @@ def _translator(source: ValueSource, slot: Callable[[FieldPath], int]) -> ValueR
     pick: ValueReader = (lambda _texts: constant) if source.path is None else itemgetter(slot(source.path))
     if not source.words and source.otherwise is None and source.missing is None:
         return pick
-    words = {word: text.encode() for word, text in source.words.items()}
-    known = {msgspec.json.encode(word): text for word, text in words.items()}
+    words = Words({word: text.encode() for word, text in source.words.items()}) if source.words else None
+    stand_in = source.words.get("null", source.missing)
     otherwise = None if source.otherwise is None else source.otherwise.encode()
-    missing = None if source.missing is None else source.missing.encode()
+    missing = None if stand_in is None else stand_in.encode()
 
     def read(texts: list[bytes]) -> bytes:
         text = pick(texts)
         if text in (b"", b"null"):
-            return words.get("null", text if missing is None else missing)
-        ours = known.get(text)
-        if ours is None and words and (word := word_of(text)) is not None:
-            ours = words.get(word)
+            return text if missing is None else missing
+        ours = None if words is None else words.get(text)
         if ours is None:
             ours = otherwise
         return text if ours is None else ours
