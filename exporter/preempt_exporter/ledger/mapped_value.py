@@ -28,7 +28,7 @@ UNITS: Final = ("s", "ms", "us", "ns", "rfc3339")
 _POWER_OF_TEN: Final = {"s": 0, "rfc3339": 0, "ms": -3, "us": -6, "ns": -9}
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ]([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(?:[.,](\d{1,30}))?"
-    r"(?:([Zz])|([+-])([01]\d|2[0-3]):?([0-5]\d))",
+    r" ?(?:([Zz])|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)",
     re.ASCII,
 )
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
@@ -38,13 +38,18 @@ _MAX_DIGITS = 40
 _EXACT = Context(prec=3 * _MAX_DIGITS, traps=[])
 """Enough digits that no sum of times is rounded; what overflows becomes infinite and is refused."""
 
-FIELD_TYPES: Final[dict[str, Any]] = {
-    name: hint
-    for kind in (Attempt, *EVENT_TYPES)
-    for name, hint in get_type_hints(kind, include_extras=True).items()
-    if name in kind.__struct_fields__
-}
-"""Every field that some kind of line reads, and a type that it has there."""
+
+def _field_types() -> dict[str, Any]:
+    types: dict[str, Any] = {}
+    for kind in (Attempt, *EVENT_TYPES):
+        for name, hint in get_type_hints(kind, include_extras=True).items():
+            if name in kind.__struct_fields__:
+                types[name] = types.get(name, hint) | hint
+    return types
+
+
+FIELD_TYPES: Final = _field_types()
+"""Every field that some kind of line reads, and what it may be there; null where it may be null on one of them."""
 
 
 def is_time(field: str) -> bool:
@@ -72,9 +77,17 @@ def json_text(field: str, word: str | None, unit: str | None = None) -> str:
         text = word.encode()
     try:
         msgspec.json.decode(text, type=FIELD_TYPES[field])
-    except (DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{field} cannot be '{word}': {error}") from None
+    except ValidationError as error:
+        raise ValueError(f"{field} cannot be '{'null' if word is None else word}': {error}") from None
+    except (DecodeError, UnicodeDecodeError):
+        raise ValueError(f"{field} cannot be '{word}': {_expected(field)}") from None
     return text.decode()
+
+
+def _expected(field: str) -> str:
+    if not is_number(field):
+        return "expected true or false"
+    return "expected a number" + ("; a moment needs unit: rfc3339" if is_time(field) else "")
 
 
 def word_of(text: bytes) -> str | None:
@@ -254,7 +267,7 @@ def _moment_s(field: str, text: bytes) -> Decimal:
         days = date(year, month, day).toordinal() - _EPOCH_DAY
     except ValueError:
         raise Refused("out_of_range", f"{field}: no such day") from None
-    offset_s = 0 if moment[8] else (int(moment[10]) * 60 + int(moment[11])) * (-60 if moment[9] == "-" else 60)
+    offset_s = 0 if moment[8] else (int(moment[10]) * 60 + int(moment[11] or 0)) * (-60 if moment[9] == "-" else 60)
     seconds = ((days * 24 + hour) * 60 + minute) * 60 + second - offset_s
     return _EXACT.add(Decimal(seconds), Decimal(f"0.{moment[7] or '0'}"))
 
@@ -283,6 +296,15 @@ def _number_text(field: str, amount: Decimal) -> bytes:
     if field.endswith("_ms") or amount == amount.to_integral_value():
         return str(int(amount.to_integral_value())).encode()
     return str(amount).encode()
+
+
+def is_number(field: str) -> bool:
+    """Whether a field of ours holds a number, and so may be quoted on the line, added up or taken off."""
+    try:
+        msgspec.convert(1, FIELD_TYPES[field])
+    except ValidationError:
+        return False
+    return True
 
 
 def takes_strings(field: str) -> bool:
