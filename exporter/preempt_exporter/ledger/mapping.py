@@ -225,7 +225,8 @@ def _explained(taken: _Taken) -> Iterator[MappedField]:
 
 
 def _found(slots: tuple[tuple[str, int], ...], texts: list[bytes]) -> str:
-    return ", ".join(f"{path} {_printable(texts[slot])}" for path, slot in slots if texts[slot])
+    there = ", ".join(f"{path} {_printable(texts[slot])}" for path, slot in slots if texts[slot])
+    return there or ", ".join(f"{path} (not there)" for path, _ in slots)
 
 
 def _printable(text: bytes) -> str:
