@@ -43,6 +43,7 @@ class HttpProtocol(H11Protocol):
         super().__init__(config, server_state, {})
         self._refuses = refuses
         self._on_lost = on_lost
+        self._said_all = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """The handshake, if any, is over."""
@@ -56,6 +57,17 @@ class HttpProtocol(H11Protocol):
             self.transport.abort()
         else:
             super().handle_events()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client says nothing more, as `nc -N` does; it still gets what it asked for. TLS knows no such half."""
+        self._said_all = self.scheme == "http" and self.cycle is not None and not self.cycle.response_complete
+        return self._said_all
+
+    def on_response_complete(self) -> None:
+        """Go on with what waited behind the request; close where the client said that nothing comes."""
+        super().on_response_complete()
+        if self._said_all and self.cycle.response_complete:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
