@@ -12,6 +12,7 @@ from preempt_exporter.http_server.listener import Listener
 from preempt_exporter.http_server.serving import serve_until, uvicorn_config
 from preempt_exporter.web.doorkeeper import Doorkeeper
 from preempt_exporter.web.live_config import LiveConfig
+from preempt_exporter.web.password_turns import PasswordTurns
 from preempt_exporter.web.routes import Routes
 from preempt_exporter.web.settings import WebSettings
 from preempt_exporter.web.shared_work import SharedWork
@@ -62,8 +63,8 @@ async def _serve(
     on_listening: Callable[[list[str]], None],
     clock: Clock,
 ) -> None:
-    pools = [SharedWork("scrape", threads=2), SharedWork("question", threads=1), SharedWork("password", threads=1)]
-    scrapes, questions, passwords = pools
+    scrapes, questions = SharedWork("scrape", threads=2), SharedWork("question", threads=1)
+    passwords = PasswordTurns()
     routes = Routes(
         exposition,
         scrapes=scrapes,
@@ -83,7 +84,7 @@ async def _serve(
     )
     urls = [listen.url(listening, tls=live_config.current().tls is not None) for listening in sockets]
     await serve_until(stop, listener, on_listening=lambda: on_listening(urls))
-    for pool in pools:
+    for pool in (scrapes, questions, passwords):
         pool.close()
 
 
