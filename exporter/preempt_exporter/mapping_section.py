@@ -122,12 +122,13 @@ def _source(field: str, part: Scalar | Section, depth: int = 0) -> ValueSource:
         part.fail("unit", f"{field} is no time, and has no unit")
     quoted = part.flag("quoted", default=False)
     values = part.section("values")
+    is_part = depth > 0 or part.has("plus")
     source = ValueSource(
         path=_path(part, "field", part.text("field") or "") if part.has("field") else None,
-        constant=_text(field, part, "constant", unit) or "null",
-        words={word: _text(field, values, word, unit) or "null" for word in values.names()},
-        otherwise=_text(field, part, "otherwise", unit),
-        missing=_text(field, part, "missing", unit),
+        constant=_text(field, part, "constant", unit, is_part=is_part) or "null",
+        words={word: _text(field, values, word, unit, is_part=is_part) or "null" for word in values.names()},
+        otherwise=_text(field, part, "otherwise", unit, is_part=is_part),
+        missing=_text(field, part, "missing", unit, is_part=is_part),
         unit=unit,
         quoted=quoted,
         plus=tuple(_source(field, term, depth + 1) for term in part.parts("plus")),
@@ -141,12 +142,12 @@ def _source(field: str, part: Scalar | Section, depth: int = 0) -> ValueSource:
     return source
 
 
-def _text(field: str, section: Section, key: str, unit: str | None) -> str | None:
+def _text(field: str, section: Section, key: str, unit: str | None, *, is_part: bool) -> str | None:
     """The JSON text of the value at `key`; None where the key is not there."""
     if key not in section.names():
         return None
     try:
-        return json_text(field, section.text(key), unit)
+        return json_text(field, section.text(key), unit, is_part=is_part)
     except ValueError as error:
         section.fail(key, str(error))
 

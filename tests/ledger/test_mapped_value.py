@@ -114,6 +114,7 @@ ATTEMPT = """
 event: attempt
 fields:
   job_id: {field: name, plus: [{constant: "/"}, epoch]}
+  run: {field: batch, plus: {constant: ""}}
   lane: {field: queue, values: {0: paid, true: free, "": empty}, otherwise: other}
   attempt: {field: retry, plus: {constant: 1}}
   enqueue_s: {field: begun, unit: rfc3339, minus: {field: waited, unit: ms}}
@@ -193,6 +194,8 @@ def test_a_line_of_everything(tmp_path: Path) -> None:
         ({"in": ""}, "tokens_in", None),
         ({"in": "null", "cached": "5"}, "tokens_in", None),
         ({"epoch": "true"}, "job_id", "q/true"),
+        ({"batch": "17.0"}, "run", "17"),
+        ({"batch": "18446744073709551615"}, "run", "18446744073709551615"),
         ({"name": '"\\ud83d\\ude00\\""'}, "job_id", '😀"/2'),
     ],
 )

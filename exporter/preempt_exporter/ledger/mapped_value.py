@@ -57,10 +57,11 @@ def is_time(field: str) -> bool:
     return field.endswith(("_ms", "_s"))
 
 
-def json_text(field: str, word: str | None, unit: str | None = None) -> str:
+def json_text(field: str, word: str | None, unit: str | None = None, *, is_part: bool = False) -> str:
     """The JSON text of a configured value; `ValueError` where `field` cannot hold it.
 
     A value with a `unit` stands for one on the line, which is converted: it has to be a number, or an RFC 3339 moment.
+    As a part of a joined name any word will do, an empty one too.
     """
     if word is None:
         text = b"null"
@@ -73,6 +74,8 @@ def json_text(field: str, word: str | None, unit: str | None = None) -> str:
         return text.decode()
     elif takes_strings(field):
         text = msgspec.json.encode(word)
+        if is_part:
+            return text.decode()
     else:
         text = word.encode()
     try:
