@@ -156,6 +156,8 @@ def test_0_and_more_than_1_are_legal(setting: Setting, text: str) -> None:
         (f"lanes:\n  - name: {'x' * 65}\n", 2, 11, "name: a lane's name has 1 to 64 bytes"),
         ("lanes:\n  - prefill_tokens_per_s: 5\n", 2, 5, "every entry of lanes needs a name"),
         ("task: {limit: 1\n", 2, 1, "no valid YAML"),
+        ('state:\n  file: "a\\0b"\n', 2, 9, "no valid YAML: a NUL or half of a surrogate pair"),
+        ('mappings:\n  - files: a\n    when: {"\\ud83d": b}\n', 3, 12, "a NUL or half of a surrogate pair"),
     ],
 )
 def test_a_mistake_in_the_file_is_told_by_its_place(

@@ -58,6 +58,14 @@ def test_no_mappings_are_none(tmp_path: Path) -> None:
         ("    event: heartbeat\n", "", "2:5", "needs event"),
         ("files: [a.jsonl, logs/*.jsonl]", "files:", "2:5", "needs files"),
         ("a.jsonl,", "'',", "2:12", "matches nothing"),
+        ("[a.jsonl, logs/*.jsonl]", "[]", "2:12", "matches nothing"),
+        ("level: [info, null]", "level: []", "5:14", "never holds"),
+        ("event: heartbeat", "event: {field: a, values: {}}", "3:31", "values names no kind of line"),
+        ("event: heartbeat", "event: {field: a, values: }", "3:30", "values names no kind of line"),
+        ("task_id: id", "task_id: {constant: null}", "9:27", "task_id cannot be 'null'"),
+        ("ts_ms: {field: t, unit: s}", "ts_ms: {constant: null}", "8:14", "ts_ms of heartbeat lines cannot be null"),
+        ("unit: s", "missing: 2026-06-11T10:00:00Z", "8:34", "expected a number; a moment needs unit: rfc3339"),
+        ("      task_id: id\n", "      task_id: id\n      output_tokens: {constant: x}\n", "10:33", "expected a numb"),
         ("event: heartbeat", "event: hartbeat", "3:12", "did you mean 'heartbeat'"),
         ("event: heartbeat", "evnt: heartbeat", "3:5", "did you mean 'event'"),
         ("event: heartbeat", "event: [heartbeat, drain]", "3:12", "event is one of"),
@@ -102,3 +110,11 @@ def test_what_is_wrong_is_told_by_line_and_column(
         rules(tmp_path, WHOLE.replace(was, now))
     if place is not None:
         assert f"{refused.value.line}:{refused.value.column}" == place
+
+
+def test_where_a_field_may_be_absent_a_value_of_theirs_may_mean_that(tmp_path: Path) -> None:
+    """Whatever other kinds of line ask of the field."""
+    now = "task_id: id\n      output_tokens: {field: n, values: {n/a: null}}\n      run: [{constant: null}]"
+    (rule,) = rules(tmp_path, WHOLE.replace("task_id: id", now))
+    assert rule.fields["output_tokens"] == (ValueSource(path=("n",), words={"n/a": "null"}),)
+    assert rule.fields["run"] == (ValueSource(),)

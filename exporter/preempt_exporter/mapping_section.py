@@ -1,14 +1,13 @@
 """Reads `mappings` of the configuration file: how lines that nobody wrote for us are read as lines of a ledger."""
 
 import difflib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
 import msgspec
 
 from preempt_exporter.ledger.line_paths import FieldPath, parse_path
-from preempt_exporter.ledger.mapped_value import FIELD_TYPES, UNITS, is_time, json_text, takes_strings
+from preempt_exporter.ledger.mapped_value import FIELD_TYPES, UNITS, is_number, is_time, json_text, takes_strings
 from preempt_exporter.ledger.mapping import IGNORE, KINDS
 from preempt_exporter.settings import MappingRule, ValueSource
 from preempt_exporter.yaml_section import Scalar, Section
@@ -30,6 +29,8 @@ def _rule(entry: Section) -> MappingRule:
             entry.fail_here(f"every entry of mappings needs {key}")
     fields = entry.section("fields")
     fields.refuse_unknown(tuple(FIELD_TYPES))
+    if not entry.text_or_texts("files"):
+        entry.fail("files", "an empty list matches nothing")
     rule = MappingRule(
         place=f"{entry.path}:{entry.place('files')[0]}",
         files=tuple(_glob(entry, text) for text in entry.text_or_texts("files")),
@@ -53,6 +54,8 @@ def _conditions(when: Section) -> tuple[tuple[FieldPath, frozenset[str]], ...]:
     conditions = []
     for key in when.names():
         words = [_word(part) for part in when.parts(key)]
+        if not words:
+            when.fail(key, "a condition without a value never holds")
         conditions.append((_path(when, key, key, at_key=True), frozenset(words)))
     return tuple(conditions)
 
@@ -74,6 +77,8 @@ def _event(entry: Section) -> ValueSource:
     if not part.has("field"):
         part.fail_here("event needs the field that says which kind of line it is")
     values = part.section("values")
+    if "values" in part.names() and not values.names():
+        part.fail("values", "values names no kind of line; leave it out where the field holds our own names")
     words = {}
     for word in values.names():
         kinds = values.parts(word)
@@ -117,18 +122,19 @@ def _source(field: str, part: Scalar | Section, depth: int = 0) -> ValueSource:
         part.fail("unit", f"{field} is no time, and has no unit")
     quoted = part.flag("quoted", default=False)
     values = part.section("values")
+    is_part = depth > 0 or part.has("plus")
     source = ValueSource(
         path=_path(part, "field", part.text("field") or "") if part.has("field") else None,
-        constant=_text(field, part, "constant", unit) or "null",
-        words={word: _text(field, values, word, unit) or "null" for word in values.names()},
-        otherwise=_text(field, part, "otherwise", unit),
-        missing=_text(field, part, "missing", unit),
+        constant=_text(field, part, "constant", unit, is_part=is_part) or "null",
+        words={word: _text(field, values, word, unit, is_part=is_part) or "null" for word in values.names()},
+        otherwise=_text(field, part, "otherwise", unit, is_part=is_part),
+        missing=_text(field, part, "missing", unit, is_part=is_part),
         unit=unit,
         quoted=quoted,
         plus=tuple(_source(field, term, depth + 1) for term in part.parts("plus")),
         minus=tuple(_source(field, term, depth + 1) for term in part.parts("minus")),
     )
-    if not _is_number(field):
+    if not is_number(field):
         if quoted or source.minus:
             part.fail("quoted" if quoted else "minus", f"{field} is no number", at_key=True)
         if source.plus and not takes_strings(field):
@@ -136,22 +142,14 @@ def _source(field: str, part: Scalar | Section, depth: int = 0) -> ValueSource:
     return source
 
 
-def _text(field: str, section: Section, key: str, unit: str | None) -> str | None:
+def _text(field: str, section: Section, key: str, unit: str | None, *, is_part: bool) -> str | None:
     """The JSON text of the value at `key`; None where the key is not there."""
     if key not in section.names():
         return None
     try:
-        return json_text(field, section.text(key), unit)
+        return json_text(field, section.text(key), unit, is_part=is_part)
     except ValueError as error:
         section.fail(key, str(error))
-
-
-def _is_number(field: str) -> bool:
-    try:
-        msgspec.convert(1, FIELD_TYPES[field])
-    except msgspec.ValidationError:
-        return False
-    return True
 
 
 def _path(section: Section, key: str, text: str, *, at_key: bool = False) -> FieldPath:
@@ -166,9 +164,13 @@ def _refuse_what_cannot_be(rule: MappingRule, entry: Section, fields: Section) -
     texts = rule.event.words.values() if rule.event.path is not None else (rule.event.constant,)
     kinds = [kind for kind in (str(msgspec.json.decode(text)) for text in texts) if kind != IGNORE]
     for kind in kinds:
-        missing = [name for name in _required(kind) if name not in rule.fields]
+        required = _required(kind)
+        missing = [name for name in required if name not in rule.fields]
         if missing:
             _fail_incomplete(entry, kind, missing)
+        for name, may_be_null in required.items():
+            if not may_be_null and all(_is_null(source) for source in rule.fields[name]):
+                fields.fail(name, f"{name} of {kind} lines cannot be null")
     if kinds:
         known = {name for kind in kinds for name in KINDS[kind].__struct_fields__}
         for name in rule.fields:
@@ -176,15 +178,24 @@ def _refuse_what_cannot_be(rule: MappingRule, entry: Section, fields: Section) -
                 fields.fail(name, f"no line of this mapping has {name}", at_key=True)
 
 
-def _required(kind: str) -> Iterable[str]:
+def _required(kind: str) -> dict[str, bool]:
+    """The fields that every line of the kind has, and whether they may be null."""
     described = msgspec.inspect.type_info(KINDS[kind])
     assert isinstance(described, msgspec.inspect.StructType)
-    return [field.name for field in described.fields if field.required]
+    return {field.name: _takes_null(field.type) for field in described.fields if field.required}
+
+
+def _takes_null(kind: msgspec.inspect.Type) -> bool:
+    return isinstance(kind, msgspec.inspect.UnionType) and kind.includes_none
+
+
+def _is_null(source: ValueSource) -> bool:
+    return source.path is None and source.constant == "null"
 
 
 def _fail_incomplete(entry: Section, kind: str, missing: list[str]) -> NoReturn:
     entry.fail(
         "event",
         f"{kind} lines need {', '.join(missing)} in fields; what the lines do not say can be a constant, such as "
-        f"{missing[0]}: {{constant: …}}, which is null where that means unknown",
+        f"{missing[0]}: {{constant: …}}",
     )

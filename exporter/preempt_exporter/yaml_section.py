@@ -1,16 +1,29 @@
 """YAML read with the place of every key at hand, so that a mistake is told by line and column."""
 
 import difflib
+import re
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import yaml
+from yaml import MarkedYAMLError
 
 from preempt_exporter.errors import ConfigError
 
 _NULL = "tag:yaml.org,2002:null"
 _BOOL = "tag:yaml.org,2002:bool"
+_NO_TEXT = re.compile(r"[\x00\ud800-\udfff]")
 _TRUE_WORDS = frozenset({"true", "yes", "on"})
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses what escapes can write and no file name, header or key can be."""
+
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        node: yaml.ScalarNode = super().compose_scalar_node(anchor)
+        if _NO_TEXT.search(node.value):
+            raise MarkedYAMLError(problem="a NUL or half of a surrogate pair is no text", problem_mark=node.start_mark)
+        return node
 
 
 class Scalar:
@@ -154,8 +167,8 @@ def read_section(path: str) -> Section:
     """The file's one document as a section; `ConfigError` where it is no YAML mapping, `OSError` where unreadable."""
     content = Path(path).read_bytes()
     try:
-        root = yaml.compose(content, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
+        root = yaml.compose(content, Loader=_Loader)
+    except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         raise ConfigError(

@@ -58,6 +58,31 @@ def test_every_so_often_it_writes_what_is_new_until_told_to_stop(tmp_path: Path)
             process.kill()
 
 
+def test_a_write_that_fails_for_a_while_ends_nothing(tmp_path: Path) -> None:
+    """The folder vanishes and comes back, as a disk is full and then is not: said once, and written again."""
+    ledger, target = tmp_path / "a.jsonl", tmp_path / "out" / "preempt.prom"
+    target.parent.mkdir()
+    ledger.write_text(LINE % 1, encoding="utf-8")
+    arguments = [str(ledger), "--textfile", str(target), "--every", "50ms"]
+    with subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_for(target, 1)
+            target.parent.rename(tmp_path / "away")
+            assert process.stderr is not None
+            said = next(line for line in process.stderr if "no such folder" in line)
+            assert said.endswith("; tried again each time\n")
+            time.sleep(0.3)
+            (tmp_path / "away" / target.name).unlink()
+            (tmp_path / "away").rename(target.parent)
+            wait_for(target, 1)
+            process.send_signal(signal.SIGTERM)
+            rest = process.communicate(timeout=DEADLINE_S)[1]
+            assert process.returncode == 0
+            assert "no such folder" not in rest and "written again" in rest
+        finally:
+            process.kill()
+
+
 def wait_for(target: Path, count: int) -> None:
     give_up_s = time.monotonic() + DEADLINE_S
     while not target.exists() or enqueued(target) != count:

@@ -148,6 +148,7 @@ def test_explain_shows_where_each_field_came_from(capsys: pytest.CaptureFixture[
     assert "    ts_ms         = 1781168401000   from ts 1781168401.0" in out
     assert '    deadline_ms   = 3600000   from task.deadline "2026-06-11T10:00:01Z", ts 1781168401.0' in out
     assert '    action  = "fail_task_not_replay"   a constant' in out
+    assert "    restart_tokens = 0   from lost_tokens_total (not there)" in out
 
 
 def test_explain_names_bad_lines_and_exits_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,6 +71,9 @@ def moment_ms(unit: str | None, text: str, *, quoted: bool = False) -> int | str
         ("rfc3339", '"2026-11-29t15:03:14.123z"', LATER),
         ("rfc3339", '"2026-11-29 16:03:14.123456789+01:00"', LATER),
         ("rfc3339", '"2026-11-29T09:33:14,123-0530"', LATER),
+        ("rfc3339", '"2026-11-29 16:03:14.123+01"', LATER),
+        ("rfc3339", '"2026-11-29 09:33:14.123 -0530"', LATER),
+        ("rfc3339", '"2026-11-29 15:03:14.123 Z"', LATER),
         ("rfc3339", '"2016-12-31T23:59:60Z"', 1_483_228_800_000),
         ("rfc3339", '"2026-11-29T15:03:14.123"', "wrong_type"),
         ("rfc3339", '"2026-11-29"', "wrong_type"),
@@ -111,12 +114,15 @@ ATTEMPT = """
 event: attempt
 fields:
   job_id: {field: name, plus: [{constant: "/"}, epoch]}
+  run: {field: batch, plus: {constant: ""}}
   lane: {field: queue, values: {0: paid, true: free, "": empty}, otherwise: other}
   attempt: {field: retry, plus: {constant: 1}}
   enqueue_s: {field: begun, unit: rfc3339, minus: {field: waited, unit: ms}}
   start_s: {field: begun, unit: rfc3339}
   end_s: [{field: begun, unit: rfc3339, plus: {field: took, unit: us}}, {field: begun, unit: rfc3339}]
-  outcome: [error.code, {field: status, values: {200: ok}, otherwise: failed}]
+  outcome:
+    - error.code
+    - {field: status, values: {200: ok, 1.50: half, "0.0": none, 0: zero, 2e0: two}, otherwise: failed}
   tokens_in: {field: in, plus: [{field: cached, missing: 0}], missing: null}
   tokens_out: out
   interventions: {constant: 0}
@@ -172,6 +178,13 @@ def test_a_line_of_everything(tmp_path: Path) -> None:
         ({"queue": "{}"}, "lane", "other"),
         ({"queue": "[0]"}, "lane", "other"),
         ({"status": "500"}, "outcome", "failed"),
+        ({"status": "2.00e2"}, "outcome", "ok"),
+        ({"status": "1.5"}, "outcome", "half"),
+        ({"status": '"1.5"'}, "outcome", "failed"),
+        ({"status": '"1.50"'}, "outcome", "half"),
+        ({"status": "2"}, "outcome", "two"),
+        ({"status": "0.0"}, "outcome", "zero"),
+        ({"status": '"0.0"'}, "outcome", "none"),
         ({"error": '{"code":"oom"}'}, "outcome", "oom"),
         ({"error": "null"}, "outcome", "ok"),
         ({"error": '"text"'}, "outcome", "ok"),
@@ -181,6 +194,8 @@ def test_a_line_of_everything(tmp_path: Path) -> None:
         ({"in": ""}, "tokens_in", None),
         ({"in": "null", "cached": "5"}, "tokens_in", None),
         ({"epoch": "true"}, "job_id", "q/true"),
+        ({"batch": "17.0"}, "run", "17"),
+        ({"batch": "18446744073709551615"}, "run", "18446744073709551615"),
         ({"name": '"\\ud83d\\ude00\\""'}, "job_id", '😀"/2'),
     ],
 )
@@ -204,6 +219,8 @@ def test_values_by_word_in_order_and_stood_in_for(
         ({"name": "{}"}, "wrong_type", 'job_id: a part of it cannot be read (from name + constant "/" + epoch)'),
         ({"name": '"' + "x" * 255 + '"'}, "id_too_long", None),
         ({"begun": '"yesterday"'}, "wrong_type", None),
+        ({"begun": '"1970-01-01 00:01:00+"'}, "wrong_type", None),
+        ({"begun": '"1970-01-01 00:01:00  +00"'}, "wrong_type", None),
         ({"took": "1e300"}, "out_of_range", None),
     ],
 )

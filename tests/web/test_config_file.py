@@ -116,6 +116,11 @@ def test_an_empty_configuration_is_plain_http(tmp_path: Path, text: str) -> None
             "client_ca: a, client_ca_file: b}",
             "client_ca and client_ca_file exclude each other",
         ),
+        (
+            f"tls_server_config: {{{PAIR}, client_auth_type: VerifyClientCertIfGiven, client_ca: 'é'}}",
+            "client_ca holds what PEM does not",
+        ),
+        ('tls_server_config: {cert_file: "a\\0b", key_file: k}', ":1:32: no valid YAML: a NUL or half of"),
         (f"tls_server_config: {{{PAIR}, cipher_suites: [NULL-MD5]}}", "'NULL-MD5' is no suite that can be offered"),
         (f"tls_server_config: {{{PAIR}, cipher_suites: x}}", "cipher_suites must be a list"),
         (

@@ -84,6 +84,7 @@ def test_the_format_with_the_highest_quality_that_we_speak_is_chosen(accept: str
         ("deflate, gzip;q=1.0, *;q=0.5", True),
         ("deflate, br, zstd", False),
         ("br;q=1.0, gzip;q=0.8, *;q=0.1", True),
+        ("gzip;q=0.5, *;q=0.8", False),
         ("gzip;q=nope", False),
     ],
 )

@@ -193,6 +193,23 @@ def test_a_slow_reader_that_does_read_gets_everything(tmp_path: Path, authority:
     assert received == body
 
 
+@pytest.mark.parametrize(("requests", "rest"), [(1, b""), (3, b""), (1, b"GET /rest")])
+def test_a_client_that_says_it_says_no_more_still_gets_its_answers(
+    tmp_path: Path, authority: trustme.CA, requests: int, rest: bytes
+) -> None:
+    """`nc -N` and `socat` close their half of the connection behind the request; then ours is closed at once."""
+    with server_of(tmp_path, authority, Patience(), tls=False) as (_, exposition, connect), connect() as client:
+        exposition.before_render = lambda: time.sleep(0.1)
+        client.sendall(REQUEST * requests + rest)
+        client.shutdown(socket.SHUT_WR)
+        begun = time.monotonic()
+        answers = b""
+        while piece := client.recv(1 << 16):
+            answers += piece
+        assert answers.count(TEXT) == requests
+        assert time.monotonic() - begun < UNHURRIED_SCRAPE_S
+
+
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_two_hundred_bad_clients_delay_no_scrape(tmp_path: Path, authority: trustme.CA, tls: bool) -> None:
     """With 200 stalled clients of every manner, 50 scrapes a second all succeed in time, and the crowd is closed."""

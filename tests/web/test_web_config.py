@@ -164,6 +164,81 @@ def test_a_new_certificate_is_used_by_the_next_connection(tmp_path: Path, author
             https(server, trusting(authority))
 
 
+REQUIRED = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.crt\n"
+
+
+@pytest.mark.parametrize("before", ["plain", "tls", "optional", "other authority", "other name"])
+def test_a_kept_connection_gives_what_is_asked_now_or_is_closed(
+    tmp_path: Path, authority: trustme.CA, tls: str, before: str
+) -> None:
+    """Who came in before client certificates were required is a stranger, not somebody who has logged in."""
+    elsewhere = trustme.CA()
+    elsewhere.cert_pem.write_to_path(tmp_path / "elsewhere.crt")
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    issue(elsewhere, tmp_path, "theirs", "scraper.example")
+    issue(authority, tmp_path, "client", "scraper.example")
+    texts = {
+        "plain": "{}\n",
+        "tls": tls,
+        "optional": tls + REQUIRED.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven"),
+        "other authority": tls + REQUIRED.replace("ca.crt", "elsewhere.crt"),
+        "other name": tls + REQUIRED,
+    }
+    client = trusting(authority)
+    if before.startswith("other"):
+        name = "theirs" if before == "other authority" else "client"
+        client.load_cert_chain(tmp_path / f"{name}.crt", tmp_path / f"{name}.key")
+    scheme = "http" if before == "plain" else "https"
+    with (
+        running(FakeExposition(), settings(tmp_path, texts[before])) as server,
+        httpx.Client(base_url=f"{scheme}://localhost:{server.port}", verify=client) as kept,
+    ):
+        assert kept.get("/metrics").status_code == 200
+        names = "  client_allowed_sans: [other.example]\n" if before == "other name" else ""
+        (tmp_path / "web.yml").write_text(tls + REQUIRED + names)
+        with pytest.raises(httpx.HTTPError):
+            kept.get("/api/v1/tasks")
+
+
+def test_what_was_sent_ahead_is_judged_when_its_turn_comes(tmp_path: Path, authority: trustme.CA, tls: str) -> None:
+    """A request that waits behind another while client certificates become required is not answered."""
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    exposition = FakeExposition()
+    exposition.before_render = lambda: (tmp_path / "web.yml").write_text(tls + REQUIRED)
+    with (
+        running(exposition, settings(tmp_path, "{}\n")) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_S) as client,
+    ):
+        client.sendall(b"".join(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path for path in (b"/metrics", b"/")))
+        answers = b""
+        try:
+            while piece := client.recv(1 << 16):
+                answers += piece
+        except ConnectionResetError:
+            pass
+        assert answers.count(b"HTTP/1.1") <= 1
+
+
+def test_a_kept_connection_outlives_a_renewed_certificate(tmp_path: Path, authority: trustme.CA, tls: str) -> None:
+    """Nothing else is asked of the client than before, so its connection stays."""
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    issue(authority, tmp_path, "client", "scraper.example")
+    client = trusting(authority)
+    client.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
+    with (
+        running(FakeExposition(), settings(tmp_path, tls + REQUIRED)) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_S) as plain,
+        client.wrap_socket(plain, server_hostname="localhost") as kept,
+    ):
+        for _ in range(2):
+            kept.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"healthy\n"):
+                answer += kept.recv(1 << 16) or pytest.fail("the connection was closed")
+            issue(authority, tmp_path, "server", "localhost")
+            (tmp_path / "web.yml").write_text(tls + REQUIRED + "  client_allowed_sans: [scraper.example]\n")
+
+
 def test_users_change_while_it_runs_and_a_broken_file_changes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

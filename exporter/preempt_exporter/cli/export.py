@@ -1,5 +1,6 @@
 """`export LEDGER... --textfile FILE`: the metrics without a port, for node_exporter's textfile collector."""
 
+import logging
 import os
 import threading
 from argparse import ArgumentParser, Namespace
@@ -15,6 +16,8 @@ from preempt_exporter.errors import UnreadableInput, UsageError, why_not_written
 from preempt_exporter.own_file import own_file
 from preempt_exporter.pipeline.exposition import WatchedExposition
 from preempt_exporter.stopping import stopping_at_signals
+
+log = logging.getLogger("preempt_exporter")
 
 READY_LOOK_S = 0.05
 READABLE_BY_ALL = 0o644
@@ -37,7 +40,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Write once everything has been read, and again at each turn until told to stop; 1 if reading broke down."""
+    """Write once everything has been read, and again at each turn until told to stop; 1 if reading broke down.
+
+    A first write that fails ends it, later ones are tried again.
+    """
     config = resolve(args)
     patterns = ledgers_of(args.ledgers)
     every_s = _every_s(args.every)
@@ -52,13 +58,27 @@ def run(args: Namespace) -> int:
         watching.start()
         while not exposition.ready() and not watching.stop.wait(READY_LOOK_S):
             pass
-        while not watching.stop.is_set():
+        if not watching.stop.is_set():
             _replace(target, exposition.textfile())
-            if every_s is None or watching.stop.wait(every_s):
-                break
+        failing = False
+        while every_s is not None and not watching.stop.wait(every_s):
+            failing = _replace_again(target, exposition.textfile(), failing=failing)
     if every_s is not None:
         watching.log_end()
     return 1 if watching.broken else 0
+
+
+def _replace_again(target: Path, content: bytes, *, failing: bool) -> bool:
+    """Whether the write failed: a full disk must not end what will work again when there is room. Logged once."""
+    try:
+        _replace(target, content)
+    except (UsageError, UnreadableInput) as error:
+        if not failing:
+            log.error("%s; tried again each time", error)
+        return True
+    if failing:
+        log.info("%s: written again", target)
+    return False
 
 
 def _every_s(text: str | None) -> float | None:

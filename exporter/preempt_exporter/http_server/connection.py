@@ -29,7 +29,7 @@ class Waiting(enum.Enum):
 
 
 class HttpProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1 that tells when the connection is lost and can refuse a client after its handshake."""
+    """uvicorn's HTTP/1.1 that tells when the connection is lost and can refuse a client, at once or later."""
 
     def __init__(
         self,
@@ -39,23 +39,35 @@ class HttpProtocol(H11Protocol):
         refuses: Callable[[asyncio.Transport], bool],
         on_lost: Callable[[], None],
     ) -> None:
-        """`refuses` sees the transport of a finished handshake; True closes it before a byte is read."""
+        """`refuses` sees the transport after the handshake and before each request; True closes it unanswered."""
         super().__init__(config, server_state, {})
         self._refuses = refuses
         self._on_lost = on_lost
-        self._refused = False
+        self._said_all = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """The handshake, if any, is over."""
         super().connection_made(transport)
         if self._refuses(transport):
-            self._refused = True
             transport.abort()
 
-    def data_received(self, data: bytes) -> None:
-        """Bytes of a request."""
-        if not self._refused:
-            super().data_received(data)
+    def handle_events(self) -> None:
+        """Begin what has come, also what waited behind another request: what is asked of clients may have changed."""
+        if self._refuses(self.transport):
+            self.transport.abort()
+        else:
+            super().handle_events()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client says nothing more, as `nc -N` does; it still gets what it asked for. TLS knows no such half."""
+        self._said_all = self.scheme == "http" and self.cycle is not None and not self.cycle.response_complete
+        return self._said_all
+
+    def on_response_complete(self) -> None:
+        """Go on with what waited behind the request; close where the client said that nothing comes."""
+        super().on_response_complete()
+        if self._said_all and self.cycle.response_complete:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""

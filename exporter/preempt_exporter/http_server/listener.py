@@ -38,7 +38,7 @@ class Listener:
         patience: Patience,
         clock: Clock,
     ) -> None:
-        """`tls` is asked for each new connection; `refuses` sees each client after its handshake."""
+        """`tls` is asked for each new connection, `refuses` about each after its handshake and before each request."""
         self._config = config
         self._sockets = sockets
         self._tls = tls

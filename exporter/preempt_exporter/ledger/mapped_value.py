@@ -2,11 +2,11 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from decimal import Context, Decimal
 from operator import itemgetter
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, Generic, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import DecodeError, ValidationError
@@ -28,7 +28,7 @@ UNITS: Final = ("s", "ms", "us", "ns", "rfc3339")
 _POWER_OF_TEN: Final = {"s": 0, "rfc3339": 0, "ms": -3, "us": -6, "ns": -9}
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ]([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(?:[.,](\d{1,30}))?"
-    r"(?:([Zz])|([+-])([01]\d|2[0-3]):?([0-5]\d))",
+    r" ?(?:([Zz])|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)",
     re.ASCII,
 )
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
@@ -38,13 +38,18 @@ _MAX_DIGITS = 40
 _EXACT = Context(prec=3 * _MAX_DIGITS, traps=[])
 """Enough digits that no sum of times is rounded; what overflows becomes infinite and is refused."""
 
-FIELD_TYPES: Final[dict[str, Any]] = {
-    name: hint
-    for kind in (Attempt, *EVENT_TYPES)
-    for name, hint in get_type_hints(kind, include_extras=True).items()
-    if name in kind.__struct_fields__
-}
-"""Every field that some kind of line reads, and a type that it has there."""
+
+def _field_types() -> dict[str, Any]:
+    types: dict[str, Any] = {}
+    for kind in (Attempt, *EVENT_TYPES):
+        for name, hint in get_type_hints(kind, include_extras=True).items():
+            if name in kind.__struct_fields__:
+                types[name] = types.get(name, hint) | hint
+    return types
+
+
+FIELD_TYPES: Final = _field_types()
+"""Every field that some kind of line reads, and what it may be there; null where it may be null on one of them."""
 
 
 def is_time(field: str) -> bool:
@@ -52,10 +57,11 @@ def is_time(field: str) -> bool:
     return field.endswith(("_ms", "_s"))
 
 
-def json_text(field: str, word: str | None, unit: str | None = None) -> str:
+def json_text(field: str, word: str | None, unit: str | None = None, *, is_part: bool = False) -> str:
     """The JSON text of a configured value; `ValueError` where `field` cannot hold it.
 
     A value with a `unit` stands for one on the line, which is converted: it has to be a number, or an RFC 3339 moment.
+    As a part of a joined name any word will do, an empty one too.
     """
     if word is None:
         text = b"null"
@@ -68,13 +74,23 @@ def json_text(field: str, word: str | None, unit: str | None = None) -> str:
         return text.decode()
     elif takes_strings(field):
         text = msgspec.json.encode(word)
+        if is_part:
+            return text.decode()
     else:
         text = word.encode()
     try:
         msgspec.json.decode(text, type=FIELD_TYPES[field])
-    except (DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{field} cannot be '{word}': {error}") from None
+    except ValidationError as error:
+        raise ValueError(f"{field} cannot be '{'null' if word is None else word}': {error}") from None
+    except (DecodeError, UnicodeDecodeError):
+        raise ValueError(f"{field} cannot be '{word}': {_expected(field)}") from None
     return text.decode()
+
+
+def _expected(field: str) -> str:
+    if not is_number(field):
+        return "expected true or false"
+    return "expected a number" + ("; a moment needs unit: rfc3339" if is_time(field) else "")
 
 
 def word_of(text: bytes) -> str | None:
@@ -91,6 +107,27 @@ def word_of(text: bytes) -> str | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+Meaning = TypeVar("Meaning")
+
+
+class Words(Generic[Meaning]):
+    """What words of the configuration mean, looked up by values of lines: strings alike, numbers of the same value."""
+
+    def __init__(self, meanings: Mapping[str, Meaning]) -> None:
+        """`meanings` by the word as it is written; of `1` and `1.0` the one that `word_of` gives goes first."""
+        self._alike = dict(meanings)
+        numbers = {word_of(word.encode()): meaning for word, meaning in meanings.items() if _NUMBER.fullmatch(word)}
+        self._same = {word: meaning for word, meaning in numbers.items() if word is not None} | self._alike
+        self._texts = {msgspec.json.encode(word): meaning for word, meaning in meanings.items()}
+
+    def get(self, text: bytes) -> Meaning | None:
+        """What the value with that JSON text means, if anything; one that is not there has no text and is `null`."""
+        meaning = self._texts.get(text)
+        if meaning is None and (word := word_of(text)) is not None:
+            meaning = (self._alike if text[:1] == b'"' else self._same).get(word)
+        return meaning
 
 
 def value_reader(field: str, sources: Sequence[ValueSource], slot: Callable[[FieldPath], int]) -> ValueReader:
@@ -157,18 +194,16 @@ def _translator(source: ValueSource, slot: Callable[[FieldPath], int]) -> ValueR
     pick: ValueReader = (lambda _texts: constant) if source.path is None else itemgetter(slot(source.path))
     if not source.words and source.otherwise is None and source.missing is None:
         return pick
-    words = {word: text.encode() for word, text in source.words.items()}
-    known = {msgspec.json.encode(word): text for word, text in words.items()}
+    words = Words({word: text.encode() for word, text in source.words.items()}) if source.words else None
+    stand_in = source.words.get("null", source.missing)
     otherwise = None if source.otherwise is None else source.otherwise.encode()
-    missing = None if source.missing is None else source.missing.encode()
+    missing = None if stand_in is None else stand_in.encode()
 
     def read(texts: list[bytes]) -> bytes:
         text = pick(texts)
         if text in (b"", b"null"):
-            return words.get("null", text if missing is None else missing)
-        ours = known.get(text)
-        if ours is None and words and (word := word_of(text)) is not None:
-            ours = words.get(word)
+            return text if missing is None else missing
+        ours = None if words is None else words.get(text)
         if ours is None:
             ours = otherwise
         return text if ours is None else ours
@@ -235,7 +270,7 @@ def _moment_s(field: str, text: bytes) -> Decimal:
         days = date(year, month, day).toordinal() - _EPOCH_DAY
     except ValueError:
         raise Refused("out_of_range", f"{field}: no such day") from None
-    offset_s = 0 if moment[8] else (int(moment[10]) * 60 + int(moment[11])) * (-60 if moment[9] == "-" else 60)
+    offset_s = 0 if moment[8] else (int(moment[10]) * 60 + int(moment[11] or 0)) * (-60 if moment[9] == "-" else 60)
     seconds = ((days * 24 + hour) * 60 + minute) * 60 + second - offset_s
     return _EXACT.add(Decimal(seconds), Decimal(f"0.{moment[7] or '0'}"))
 
@@ -264,6 +299,15 @@ def _number_text(field: str, amount: Decimal) -> bytes:
     if field.endswith("_ms") or amount == amount.to_integral_value():
         return str(int(amount.to_integral_value())).encode()
     return str(amount).encode()
+
+
+def is_number(field: str) -> bool:
+    """Whether a field of ours holds a number, and so may be quoted on the line, added up or taken off."""
+    try:
+        msgspec.convert(1, FIELD_TYPES[field])
+    except ValidationError:
+        return False
+    return True
 
 
 def takes_strings(field: str) -> bool:

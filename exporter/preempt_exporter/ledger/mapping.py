@@ -14,7 +14,7 @@ from msgspec import Struct
 from preempt_exporter.ledger.decode import BOM, BadLine, Decoded, decode_chunk, decode_line
 from preempt_exporter.ledger.exact import BLANK_BYTES, MAX_NESTING, Refused, nests_deeper, read_exactly, shortened
 from preempt_exporter.ledger.line_paths import FieldPath, LinePaths, written
-from preempt_exporter.ledger.mapped_value import ValueReader, paths_of, value_reader, word_of
+from preempt_exporter.ledger.mapped_value import ValueReader, Words, paths_of, value_reader, word_of
 from preempt_exporter.ledger.records import EVENT_NAMES, EVENT_TYPES, MAX_LINE_BYTES, Attempt, Record
 from preempt_exporter.settings import MappingRule, ValueSource
 
@@ -55,7 +55,7 @@ class _Rule(Struct, frozen=True):
     """A rule with its paths resolved."""
 
     place: str
-    conditions: tuple[tuple[int, frozenset[str], str], ...]
+    conditions: tuple[tuple[int, Words[bool], str], ...]
     """Slot, the words that its value may be, and the written path."""
     event: ValueReader
     """To our own name of the kind."""
@@ -197,7 +197,7 @@ def _unreadable(line: bytes) -> BadLine:
 def _failing_condition(rule: _Rule, texts: list[bytes]) -> tuple[int, str] | None:
     """Slot and written path of the first condition that does not hold."""
     for slot, words, path in rule.conditions:
-        if word_of(texts[slot]) not in words:
+        if not words.get(texts[slot]):
             return slot, path
     return None
 
@@ -225,7 +225,8 @@ def _explained(taken: _Taken) -> Iterator[MappedField]:
 
 
 def _found(slots: tuple[tuple[str, int], ...], texts: list[bytes]) -> str:
-    return ", ".join(f"{path} {_printable(texts[slot])}" for path, slot in slots if texts[slot])
+    there = ", ".join(f"{path} {_printable(texts[slot])}" for path, slot in slots if texts[slot])
+    return there or ", ".join(f"{path} (not there)" for path, _ in slots)
 
 
 def _printable(text: bytes) -> str:
@@ -266,7 +267,7 @@ def _compiled(rule: MappingRule, slot: Callable[[FieldPath], int]) -> _Rule:
         said = ValueSource(path=event.path)
     return _Rule(
         place=rule.place,
-        conditions=tuple((slot(path), words, written(path)) for path, words in rule.when),
+        conditions=tuple((slot(path), Words(dict.fromkeys(words, True)), written(path)) for path, words in rule.when),
         event=value_reader("event", [event], slot),
         said=value_reader("event", [said], slot),
         by_word=event.path is not None and not event.words,

@@ -177,6 +177,8 @@ def _client_auth_type(section: Section) -> str:
         section.fail(authorities[0], f"{authorities[0]} has no effect without client_auth_type", at_key=True)
     if auth_type != "NoClientCert" and not authorities:
         section.fail("client_auth_type", f"{auth_type} needs a client_ca_file to verify certificates against")
+    if not (section.text("client_ca") or "").isascii():
+        section.fail("client_ca", "client_ca holds what PEM does not: characters that are not ASCII")
     if len(authorities) > 1:
         section.fail("client_ca", "client_ca and client_ca_file exclude each other", at_key=True)
     if section.has("client_allowed_sans") and auth_type != "RequireAndVerifyClientCert":

@@ -8,8 +8,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from preempt_exporter.web.live_config import LiveConfig
-from preempt_exporter.web.logins import Logins
-from preempt_exporter.web.shared_work import SharedWork
+from preempt_exporter.web.logins import Logins, parse_basic
+from preempt_exporter.web.password_turns import PasswordTurns
 
 CHALLENGE = 'Basic realm="preempt-exporter", charset="UTF-8"'
 
@@ -17,8 +17,8 @@ CHALLENGE = 'Basic realm="preempt-exporter", charset="UTF-8"'
 class Doorkeeper:
     """Wraps an application; asks the configuration in force at each request."""
 
-    def __init__(self, application: ASGIApp, *, live_config: LiveConfig, passwords: SharedWork) -> None:
-        """`passwords` are the threads that bcrypt may occupy."""
+    def __init__(self, application: ASGIApp, *, live_config: LiveConfig, passwords: PasswordTurns) -> None:
+        """`passwords` says whose turn it is to be checked by bcrypt."""
         self._application = application
         self._live_config = live_config
         self._passwords = passwords
@@ -27,7 +27,7 @@ class Doorkeeper:
         """Let a request pass, or answer 401."""
         config = self._live_config.current()
         application = self._application
-        if config.logins is not None and not await self._may_pass(config.logins, Headers(scope=scope)):
+        if config.logins is not None and not await self._may_pass(config.logins, scope):
             application = PlainTextResponse("Unauthorized\n", status_code=401, headers={"WWW-Authenticate": CHALLENGE})
         closes = _has_body(scope)
 
@@ -45,14 +45,14 @@ class Doorkeeper:
         with contextlib.suppress(asyncio.CancelledError):
             await application(scope, receive, send_with_headers)
 
-    async def _may_pass(self, logins: Logins, headers: Headers) -> bool:
-        authorization = headers.get("authorization")
+    async def _may_pass(self, logins: Logins, scope: Scope) -> bool:
+        authorization = Headers(scope=scope).get("authorization")
+        if parse_basic(authorization) is None:
+            return False
         if logins.remembers(authorization):
             return True
-        verdict = await self._passwords.answer(
-            (id(logins), authorization), lambda: b"yes" if logins.verify(authorization) else b""
-        )
-        return bool(verdict)
+        client = scope["client"][0] if scope.get("client") else None
+        return await self._passwords.answer(client, (id(logins), authorization), lambda: logins.verify(authorization))
 
 
 def _has_body(scope: Scope) -> bool:

@@ -34,7 +34,7 @@ def accepts_gzip(accept_encoding: str | None) -> bool:
     qualities = {preference.name: preference.quality for preference in parse(accept_encoding)}
     anything = qualities.get("*", 0.0)
     gzip = qualities.get("gzip", qualities.get("x-gzip", anything))
-    return gzip > 0 and gzip >= qualities.get("identity", 0.0)
+    return gzip > 0 and gzip >= qualities.get("identity", anything)
 
 
 def parse(header: str | None) -> Iterator[Preference]:

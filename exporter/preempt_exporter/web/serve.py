@@ -12,11 +12,12 @@ from preempt_exporter.http_server.listener import Listener
 from preempt_exporter.http_server.serving import serve_until, uvicorn_config
 from preempt_exporter.web.doorkeeper import Doorkeeper
 from preempt_exporter.web.live_config import LiveConfig
+from preempt_exporter.web.password_turns import PasswordTurns
 from preempt_exporter.web.routes import Routes
 from preempt_exporter.web.settings import WebSettings
 from preempt_exporter.web.shared_work import SharedWork
 from preempt_exporter.web.source import Exposition
-from preempt_exporter.web.tls import carries_allowed_name
+from preempt_exporter.web.tls import carries_allowed_name, gives_what_is_asked
 
 
 def serve(
@@ -62,8 +63,8 @@ async def _serve(
     on_listening: Callable[[list[str]], None],
     clock: Clock,
 ) -> None:
-    pools = [SharedWork("scrape", threads=2), SharedWork("question", threads=1), SharedWork("password", threads=1)]
-    scrapes, questions, passwords = pools
+    scrapes, questions = SharedWork("scrape", threads=2), SharedWork("question", threads=1)
+    passwords = PasswordTurns()
     routes = Routes(
         exposition,
         scrapes=scrapes,
@@ -83,13 +84,15 @@ async def _serve(
     )
     urls = [listen.url(listening, tls=live_config.current().tls is not None) for listening in sockets]
     await serve_until(stop, listener, on_listening=lambda: on_listening(urls))
-    for pool in pools:
+    for pool in (scrapes, questions, passwords):
         pool.close()
 
 
 def _refuses(live_config: LiveConfig, transport: asyncio.Transport) -> bool:
-    allowed = live_config.current().client_allowed_sans
-    return bool(allowed) and not carries_allowed_name(transport, allowed)
+    config = live_config.current()
+    if not gives_what_is_asked(transport, config.tls):
+        return True
+    return bool(config.client_allowed_sans) and not carries_allowed_name(transport, config.client_allowed_sans)
 
 
 def _listen_hosts(settings: WebSettings) -> frozenset[str]:

@@ -43,6 +43,24 @@ def server_context(tls: TlsServerConfig) -> ssl.SSLContext:
     return context
 
 
+def gives_what_is_asked(transport: asyncio.BaseTransport, context: ssl.SSLContext | None) -> bool:
+    """Whether a connection, which may be older than `context`, shows of its client what `context` asks for.
+
+    Its certificate was verified against the authorities of the context that it was made with, if it was asked for one.
+    """
+    if context is None:
+        return True
+    connection = transport.get_extra_info("ssl_object")
+    if connection is None:
+        return False
+    before: ssl.SSLContext = connection.context
+    return before is context or context.verify_mode == ssl.CERT_NONE or _asked(before) == _asked(context)
+
+
+def _asked(context: ssl.SSLContext) -> tuple[ssl.VerifyMode, set[bytes]]:
+    return context.verify_mode, set(context.get_ca_certs(binary_form=True))
+
+
 def carries_allowed_name(transport: asyncio.BaseTransport, allowed: frozenset[str]) -> bool:
     """Whether the client's certificate has an alternative name (DNS, IP, e-mail, URI) that is exactly in `allowed`."""
     certificate = transport.get_extra_info("peercert") or {}
