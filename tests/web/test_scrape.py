@@ -75,6 +75,26 @@ def test_query_strings_are_ignored(server: RunningServer) -> None:
     assert (response.status, body) == (200, TEXT)
 
 
+@pytest.mark.parametrize("target", ["http://{host}/metrics", "HTTP://{host}/metrics?x=1", "http://[::1]:9/metrics"])
+def test_a_target_that_is_a_whole_url_means_its_path(server: RunningServer, target: str) -> None:
+    """RFC 9112 3.2.2: clients that take the server for a proxy send one."""
+    response, body = ask(server, "GET", target.format(host=f"127.0.0.1:{server.port}"))
+    assert (response.status, body) == (200, TEXT)
+
+
+def test_the_host_in_a_whole_url_counts_and_not_the_header(server: RunningServer) -> None:
+    """The page is for requests that name this machine; a URL with nothing but a host means `/`."""
+    assert ask(server, "GET", "http://localhost")[0].status == 200
+    assert ask(server, "GET", "http://evil.example/")[0].status == 403
+    for no_path in (
+        "http:metrics",
+        "http:%2f%2flocalhost/metrics",
+        "ftp://localhost/metrics",
+        "http://me@localhost/metrics",
+    ):
+        assert ask(server, "GET", no_path)[0].status == 404
+
+
 @pytest.mark.parametrize("path", ["/metrics", "/-/healthy", "/-/ready", "/", "/api/v1/tasks", "/api/v1/lanes"])
 def test_head_has_the_headers_of_get_and_no_body(server: RunningServer, path: str) -> None:
     """HEAD works wherever GET does."""

@@ -11,6 +11,7 @@ from typing import Any
 from uvicorn.config import Config
 
 from preempt_exporter.http_server.listener import Listener
+from preempt_exporter.http_server.request_target import OriginForm
 
 STOP_LOOK_S = 0.1
 MAX_HEADER_BYTES = 16 * 1024
@@ -20,7 +21,7 @@ def uvicorn_config(application: Any, *, idle_s: float) -> Config:
     """How uvicorn's protocol serves an ASGI application: sockets, TLS, signals and logging are ours."""
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = Config(
-        application,
+        OriginForm(application),
         http="h11",
         ws="none",
         lifespan="off",
