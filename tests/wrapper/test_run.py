@@ -211,6 +211,21 @@ def test_sigkill_of_the_wrapper(wrapped: Wrapped) -> None:
     assert (preempt["inferred"], preempt["wasted_tokens"], preempt["preempts"]) == (True, 10, 1)
 
 
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_slot_lost_in_a_draining_lane_fails_the_task(wrapped: Wrapped, end: signal.Signals) -> None:
+    """With the `preempt`, whether the attempt says it or the next start does; that start is told why, and 75."""
+    begun = wrapped.folder / "begun"
+    words = ("--task", "t", "--lane", "free", *LIMITS)
+    process = wrapped.start(*words, command=["sh", "-c", f"touch {begun}; exec sleep 600"])
+    wait_until(begun.exists, "the command has begun")
+    Path(f"{wrapped.ledger}.switches").write_text('{"version":1,"lanes":{"free":{"action":"drain_and_reject"}}}')
+    process.send_signal(end)
+    process.wait(30)
+    again = wrapped.run(*words, command=["true"])
+    assert (again.returncode, (b"drain_mode" in again.stderr) == (end is signal.SIGKILL)) == (75, True)
+    assert wrapped.events() == ["enqueue", "admit", "preempt", "reject", "drain"]
+
+
 def test_a_third_replay_never_starts(wrapped: Wrapped) -> None:
     """After a reboot the history comes from the ledger, rotated forms included: reject, drain, and 75 for good."""
     for number in (1, 2):

@@ -117,17 +117,19 @@ def _recovered(name: str) -> Callable[[Desk, Mapping[str, str], Any, Begun], Ans
         lost = next((line for line in begun.lines if isinstance(line, Preempt)), None)
         outcome: Outcome = "recorded"
         verdict: VerdictName | None = None
+        if reject is not None:
+            verdict = msgspec.convert(f"reject_{reject.reason}", VerdictName)
         if name == "enqueue":
             outcome = "queued"
         elif name == "admit":
             outcome = "admitted" if reject is None else "rejected"
-            verdict = "admit" if reject is None else msgspec.convert(f"reject_{reject.reason}", VerdictName)
+            verdict = verdict or "admit"
         return replace(
             now,
             outcome=outcome,
             verdict=verdict,
             reason=None if reject is None else reject.reason,
-            drained=any(isinstance(line, Drain) for line in begun.lines),
+            drained=reject is not None and any(isinstance(line, Drain) for line in begun.lines),
             wasted_tokens=0 if lost is None else lost.wasted_tokens,
         )
 

@@ -56,9 +56,9 @@ def ask_to_start(gate: Gate, key: TaskKey, request: TaskRequest, defaults: TaskD
     return gate.admit(key, request)
 
 
-def declare_lost_if_running(gate: Gate, key: TaskKey) -> bool:
-    """A start that holds the task's lock and finds it running: nobody saw the slot go. True: it was declared lost."""
+def declare_lost_if_running(gate: Gate, key: TaskKey) -> Answer | None:
+    """A start that holds the task's lock and finds it running: nobody saw the slot go. None: it does not run."""
     known = gate.about(key)
     if known is None or known.state != "running":
-        return False
-    return gate.preempt(key, inferred=True).outcome == "recorded"
+        return None
+    return gate.preempt(key, inferred=True)
