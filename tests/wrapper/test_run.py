@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -329,6 +330,38 @@ def test_a_folder_that_is_not_there_is_an_error(wrapped: Wrapped) -> None:
     wrapped.ledger = wrapped.folder / "missing" / "l.jsonl"
     ended = wrapped.run("--task", "t", *LIMITS, command=["true"])
     assert (ended.returncode, ended.stderr.count(b"\n"), wrapped.ledger.parent.exists()) == (2, 1, False)
+
+
+def test_two_spellings_of_a_ledger_share_its_locks_and_its_history(wrapped: Wrapped) -> None:
+    """A second start by a link is refused while the first one runs, and finds what stands in a rotated form."""
+    begun = wrapped.folder / "begun"
+    process = wrapped.start("--task", "t", *LIMITS, command=["sh", "-c", f"touch {begun}; exec sleep 600"])
+    wait_until(begun.exists, "the command has begun")
+    linked = Wrapped(wrapped.folder)
+    linked.ledger = wrapped.folder / "elsewhere" / "link.jsonl"
+    linked.ledger.parent.mkdir()
+    linked.ledger.symlink_to(wrapped.ledger)
+    refused = linked.run("--task", "t", *LIMITS, command=["true"])
+    assert (refused.returncode, b"another attempt" in refused.stderr) == (75, True)
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
+    wrapped.ledger.rename(f"{wrapped.ledger}.1")
+    refused = linked.run("--task", "t", *LIMITS, command=["true"])
+    assert (refused.returncode, b"ended" in refused.stderr) == (75, True)
+    assert [path.name for path in linked.ledger.parent.iterdir()] == ["link.jsonl"]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir])
+@pytest.mark.parametrize("command", ["run", "admit"])
+def test_a_ledger_that_is_no_file_is_refused_in_one_line(
+    wrapped: Wrapped, make: Callable[[Path], object], command: str
+) -> None:
+    """A device would be read for ever, a pipe never: status 2, and nothing is made beside it."""
+    make(wrapped.ledger)
+    words = ("--task", "t", *LIMITS)
+    ended = wrapped.run(*words, command=["true"]) if command == "run" else wrapped.admit(*words)
+    assert (ended.returncode, ended.stderr.count(b"\n"), b"not a regular file" in ended.stderr) == (2, 1, True)
+    assert [path.name for path in wrapped.folder.iterdir()] == ["l.jsonl"]
 
 
 def test_the_switch_file_is_obeyed_without_a_restart(wrapped: Wrapped) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from preempt_exporter.cli.control import ledger_path
 from preempt_exporter.cli.gate_settings import gate_settings
+from preempt_exporter.cli.ledger_path import ledger_path, named_ledger
 from preempt_exporter.client import ControlClient, ControlRefused, ControlUnavailable
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.config import add_setting_arguments, resolve
@@ -107,8 +107,8 @@ def _through_service(args: Namespace, request: ActRequest) -> dict[str, Any]:
 def _token(args: Namespace) -> str | None:
     if args.token_file:
         return read_token(Path(args.token_file))
-    named = args.ledger or os.environ.get("LEDGER_PATH")
-    path = token_path(Path(named)) if named else None
+    named = named_ledger(args.ledger, os.environ)
+    path = token_path(named) if named else None
     return read_token(path) if path is not None and path.exists() else None
 
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from preempt_exporter.cli.admit import in_words
+from preempt_exporter.cli.ledger_path import named_ledger
 from preempt_exporter.cli.one_task import OneTask, add_task_arguments, one_task
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.control.tokens import read_token, token_path
@@ -113,8 +114,8 @@ def _token(args: Namespace) -> str | None:
     """The service's token: the file that was named, else the one beside the ledger, if there is any."""
     if args.token_file:
         return read_token(Path(args.token_file))
-    ledger = args.ledger or os.environ.get("LEDGER_PATH")
-    path = token_path(Path(ledger)) if ledger else None
+    named = named_ledger(args.ledger, os.environ)
+    path = token_path(named) if named else None
     return read_token(path) if path is not None and path.exists() else None
 
 
