@@ -25,6 +25,7 @@ from preempt_exporter.control.tokens import read_token, token_path
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.gate.gate import Gate
 from preempt_exporter.gate.switches import SwitchFile
+from preempt_exporter.ledger.torn_line import end_torn_line
 from preempt_exporter.ledger.writer import LedgerWriter
 from preempt_exporter.rules_pack.pack import runbooks_folder
 from preempt_exporter.spend.open_store import open_store
@@ -121,6 +122,8 @@ def _directly(args: Namespace, request: ActRequest) -> dict[str, Any]:
         if request.action == "reclaim_lease":
             # A running service remembers its tasks and would not see them move.
             stack.callback(os.close, lock_service(ledger))
+            if not request.dry_run:
+                end_torn_line(ledger)
 
         def gates() -> Sequence[Gate]:
             return [gate_over(ledger, writer, clock, gate_settings(resolve(args)), EveryoneBut(None))]
