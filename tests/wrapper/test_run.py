@@ -325,6 +325,22 @@ def _gate_interrupted_by_sigterm(*given: Any, **more: Any) -> Any:
     return gate_for_one_task(*given, **more)
 
 
+def test_a_signal_while_a_ledger_without_end_is_read_ends_the_wrapper(wrapped: Wrapped) -> None:
+    """Status 128 + the signal, nothing started, and no lock is left behind."""
+    wrapped.ledger.touch()
+    os.truncate(wrapped.ledger, 1 << 40)
+    marker = wrapped.folder / "started"
+    process = wrapped.start("--task", "t", *LIMITS, command=["touch", str(marker)])
+    locks = Path(f"{wrapped.ledger}.locks")
+    wait_until(lambda: any(path.stat().st_size for path in locks.glob("*")), "the wrapper has the lock")
+    process.send_signal(signal.SIGTERM)
+    try:
+        assert process.wait(10) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+    assert (marker.exists(), list(locks.iterdir())) == (False, [])
+
+
 def test_a_folder_that_is_not_there_is_an_error(wrapped: Wrapped) -> None:
     """A ledger whose folder does not exist is no passing trouble: status 2, and nothing is made there."""
     wrapped.ledger = wrapped.folder / "missing" / "l.jsonl"

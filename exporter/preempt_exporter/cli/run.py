@@ -22,7 +22,7 @@ from preempt_exporter.ledger.writer import LedgerWriter
 from preempt_exporter.wrapper.attempt import STATUS_OF_SIGNAL, RunningAttempt
 from preempt_exporter.wrapper.controlled_slot import ControlledSlot
 from preempt_exporter.wrapper.leftovers import ATTEMPT_VARIABLE, end_leftovers
-from preempt_exporter.wrapper.signals import ENDS_A_PROCESS, SignalInbox
+from preempt_exporter.wrapper.signals import ENDS_A_PROCESS, SignalInbox, ToldToEnd
 from preempt_exporter.wrapper.slot import GateSlot, Slot
 from preempt_exporter.wrapper.task_gate import gate_for_one_task
 from preempt_exporter.wrapper.task_lock import TaskLock
@@ -71,6 +71,8 @@ def run(args: Namespace) -> int:
             return _not_started(task, "another attempt at it is running")
         try:
             return _attempt(args, task, lock, heartbeat_ms)
+        except ToldToEnd as told:
+            return STATUS_OF_SIGNAL + told.number
         finally:
             lock.release()
     except (LedgerWriteError, StoreUnavailable) as error:
@@ -82,11 +84,13 @@ def _attempt(args: Namespace, task: OneTask, lock: TaskLock, heartbeat_ms: int) 
     with ExitStack() as opened:
         inbox = opened.enter_context(SignalInbox())
         left_behind = lock.left_by is not None
-        if lock.left_by:
-            _say("the last attempt did not end in order: it counts as preempted")
-            end_leftovers(lock.left_by, pause=time.sleep)
-        lock.sign(attempt)
-        slot = _slot(args, task, attempt, opened)
+        # Reading a long ledger takes its time, and nothing is decided before.
+        with inbox.ending_at_once():
+            if lock.left_by:
+                _say("the last attempt did not end in order: it counts as preempted")
+                end_leftovers(lock.left_by, pause=time.sleep)
+            lock.sign(attempt)
+            slot = _slot(args, task, attempt, opened)
         early = next((number for number in inbox.wait(0) if number in ENDS_A_PROCESS), None)
         if early is not None:
             return STATUS_OF_SIGNAL + early
