@@ -38,6 +38,11 @@ def is_running(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+def is_gone(pid: int) -> str:
+    """A shell command that says whether a process has ended."""
+    return f"grep -qs '^State:.Z' /proc/{pid}/status || ! kill -0 {pid} 2> /dev/null"
+
+
 def test_exit_0_is_complete(wrapped: Wrapped) -> None:
     """A command that succeeds leaves enqueue, admit and complete, with limits, lane and ids; status 0; no lock."""
     ended = wrapped.run("--task", "t", "--run", "r", *LIMITS, command=["true"])
@@ -204,12 +209,29 @@ def test_sigkill_of_the_wrapper(wrapped: Wrapped) -> None:
     process.wait(30)
     wait_until(lambda: not is_running(child), "the kernel has ended the command with its wrapper")
     assert is_running(grandchild)
-    gone = f"grep -qs '^State:.Z' /proc/{grandchild}/status || ! kill -0 {grandchild} 2> /dev/null"
-    again = wrapped.run("--task", "t", *LIMITS, command=["sh", "-c", gone])
+    again = wrapped.run("--task", "t", *LIMITS, command=["sh", "-c", is_gone(grandchild)])
     assert again.returncode == 0, again.stderr
     assert wrapped.events() == ["enqueue", "admit", "preempt", "admit", "complete"]
     preempt = wrapped.lines()[-3]
     assert (preempt["inferred"], preempt["wasted_tokens"], preempt["preempts"]) == (True, 10, 1)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP])
+def test_what_a_command_left_running_is_ended_before_the_next_attempt(wrapped: Wrapped, end: signal.Signals) -> None:
+    """A shell that dies of its signal leaves its own child, which may save its work until the next attempt starts."""
+    pids = wrapped.folder / "pids"
+    script = f"sleep 600 & echo $! > {pids}.new; mv {pids}.new {pids}; wait"
+    process = wrapped.start("--task", "t", *LIMITS, command=["sh", "-c", script])
+    wait_until(pids.exists, "the command has begun")
+    left = int(pids.read_text())
+    process.send_signal(end)
+    assert process.wait(30) == 128 + end
+    assert is_running(left)
+    again = wrapped.run("--task", "t", "--new-life", *LIMITS, command=["sh", "-c", is_gone(left)])
+    assert (again.returncode, again.stderr.count(b"\n")) == (0, 1), again.stderr
+    assert wrapped.events()[1:3] == ["admit", "preempt" if end is signal.SIGTERM else "drain"]
+    assert wrapped.events()[-2:] == ["admit", "complete"]
+    assert list(Path(f"{wrapped.ledger}.locks").iterdir()) == []
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])

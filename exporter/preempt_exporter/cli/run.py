@@ -21,7 +21,7 @@ from preempt_exporter.gate.answers import Answer
 from preempt_exporter.ledger.writer import LedgerWriter
 from preempt_exporter.wrapper.attempt import STATUS_OF_SIGNAL, RunningAttempt
 from preempt_exporter.wrapper.controlled_slot import ControlledSlot
-from preempt_exporter.wrapper.leftovers import ATTEMPT_VARIABLE, end_leftovers
+from preempt_exporter.wrapper.leftovers import ATTEMPT_VARIABLE, are_left, end_leftovers
 from preempt_exporter.wrapper.signals import ENDS_A_PROCESS, SignalInbox, ToldToEnd
 from preempt_exporter.wrapper.slot import GateSlot, Slot
 from preempt_exporter.wrapper.task_gate import gate_for_one_task
@@ -83,12 +83,15 @@ def _attempt(args: Namespace, task: OneTask, lock: TaskLock, heartbeat_ms: int) 
     attempt = secrets.token_hex(8)
     with ExitStack() as opened:
         inbox = opened.enter_context(SignalInbox())
-        left_behind = lock.left_by is not None
+        left_behind = lock.died
         # Reading a long ledger takes its time, and nothing is decided before.
         with inbox.ending_at_once():
             if lock.left_by:
-                _say("the last attempt did not end in order: it counts as preempted")
-                end_leftovers(lock.left_by, pause=time.sleep)
+                if left_behind:
+                    _say("the last attempt did not end in order: it counts as preempted")
+                count = end_leftovers(lock.left_by, pause=time.sleep)
+                if count:
+                    _say(f"{count} processes of the last attempt were still running: they were killed")
             lock.sign(attempt)
             slot = _slot(args, task, attempt, opened)
         early = next((number for number in inbox.wait(0) if number in ENDS_A_PROCESS), None)
@@ -101,6 +104,10 @@ def _attempt(args: Namespace, task: OneTask, lock: TaskLock, heartbeat_ms: int) 
         running = RunningAttempt(slot, SystemClock(), inbox, heartbeat_ms=heartbeat_ms, say=_say)
         ended = running.run(args.command_line, _environment(args, task, attempt, answer))
         last = running.finish(ended)
+        if last is None:
+            lock.leave(attempt, died=True)
+        elif ended.status != 0 and are_left(attempt):
+            lock.leave(attempt, died=False)
         if last is not None and last.outcome == "refused" and last.reason != "ended":
             _say(f"the ledger says that the task is {last.state}: its end was not written")
         return ended.status
