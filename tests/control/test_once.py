@@ -268,6 +268,27 @@ def test_a_grant_whose_line_waits_in_the_store_is_found_there(tmp_path: Path, mo
     _die(service.desk)
 
 
+class UnsyncedDisk(KilledWriter):
+    """Takes the lines, and then reports that they may not be there."""
+
+    def append(self, *records: Any) -> None:
+        self._writer.append(*records)
+        raise LedgerWriteError("l", "input/output error")
+
+
+def test_an_admission_that_a_disk_reported_as_failed_starts_one_worker(tmp_path: Path) -> None:
+    """Its line is there, and the repeat with the key is told so: nobody else is admitted beside that worker."""
+    service = Service(tmp_path / "l.jsonl", FixedClock(NOW_MS))
+    writer = service.desk.writer
+    service.desk.sink._writer = UnsyncedDisk(writer, after=True)  # type: ignore[attr-defined]
+    with pytest.raises(LedgerWriteError):
+        service.ask("/v1/tasks/t/admit", {}, "k")
+    service.desk.sink._writer = writer  # type: ignore[attr-defined]
+    assert service.ask("/v1/tasks/t/admit", {}, "k")[0]["outcome"] == "admitted"
+    assert service.ask("/v1/tasks/t/admit", {}, "another")[0]["reason"] == "already_running"
+    _die(service.desk)
+
+
 def test_an_admission_that_was_killed_and_is_over_starts_nobody(tmp_path: Path) -> None:
     """Admitted without an answer, declared lost meanwhile and admitted to another: the late repeat is refused."""
     service = Service(tmp_path / "l.jsonl", FixedClock(NOW_MS))

@@ -110,9 +110,11 @@ def _recovered(name: str) -> Callable[[Desk, Mapping[str, str], Any, Begun], Ans
     def recovered(desk: Desk, names: Mapping[str, str], body: Any, begun: Begun) -> Answer | None:
         """What it wrote is on the ledger whole: the answer, with the task's figures as they are now."""
         desk.gate.catch_up()
-        now = desk.gate.about(_key(names, body))
-        if not begun.all_written or now is None or (name == "admit" and _has_moved_since(_key(names, body), begun)):
+        key = _key(names, body)
+        now = desk.gate.about(key)
+        if not begun.all_written or now is None or (name == "admit" and _has_moved_since(key, begun)):
             return None
+        desk.gate.is_told_now(key)
         reject = next((line for line in begun.lines if isinstance(line, Reject)), None)
         lost = next((line for line in begun.lines if isinstance(line, Preempt)), None)
         outcome: Outcome = "recorded"

@@ -233,6 +233,11 @@ class Gate:
                 if self._owns(life) and life.silent(now_ms, patience_ms)
             ]
 
+    def is_told_now(self, key: TaskKey) -> None:
+        """Lines of the task whose write was reported as failed were found on the ledger, and told to who had asked."""
+        with self._alone:
+            self._journal.is_told_now(key)
+
     def catch_up(self) -> None:
         """Read what others wrote about its tasks. Raises `UnreadableInput`."""
         with self._alone:
