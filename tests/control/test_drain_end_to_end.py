@@ -103,7 +103,7 @@ def test_a_lane_is_drained_while_a_batch_runs_and_comes_back(tmp_path: Path) -> 
         ) as again:
             run_in_shell(f'curl -X POST {again.url}/v1/tasks/falls/preempt -d \'{{"run":"night"}}\'')
             with worker(again.url, "falls") as replay:
-                assert replay.started == "rejected"
+                assert replay.started == "refused"
             assert json.loads(run_in_shell(f"curl {again.url}/admin/lanes"))["lanes"][0]["in_flight"] == 0
 
             undone = json.loads(told("undone", ledger, "--json").stdout)

@@ -134,6 +134,14 @@ ASKED: tuple[tuple[str, dict[str, Any], tuple[tuple[str, dict[str, Any]], ...]],
     ("/v1/tasks/t/preempt", {}, (("/v1/tasks/t/admit", {"prompt_tokens": 7}),)),
     ("/v1/tasks/t/checkpoint", {"checkpoint_tokens": 5}, (("/v1/tasks/t/admit", {}),)),
     ("/v1/tasks/t/complete", {"output_tokens": 5}, (("/v1/tasks/t/admit", {}),)),
+    ("/v1/tasks/t/heartbeat", {"output_tokens": 5}, (("/v1/tasks/t/admit", {}),)),
+    ("/v1/tasks/t/drain", {}, (("/v1/tasks/t/admit", {}),)),
+    ("/v1/tasks/t/preempt", {}, (("/v1/tasks/t/admit", {"lane": "free"}), ("/admin/drain", {"lane": "free"}))),
+    (
+        "/v1/tasks/t/admit",
+        {"deadline_ms": 5, "enqueued_ms": 1},
+        (("/v1/tasks/t/admit", {}), ("/v1/tasks/t/preempt", {"output_tokens": 3})),
+    ),
     ("/v1/runs/r/open", {"budget_tokens": 15}, ()),
     ("/v1/runs/r/shards/3/grant", SPEND, (("/v1/runs/r/open", {}),)),
     ("/v1/runs/r/shards/3/grant", SPEND, (("/v1/runs/r/open", {"budget_tokens": 5}),)),
@@ -147,7 +155,16 @@ ASKED: tuple[tuple[str, dict[str, Any], tuple[tuple[str, dict[str, Any]], ...]],
         {"epoch": 0, "lease_ms": 9},
         GRANTED,
     ),
-    ("/v1/runs/r/shards/3/release", {"epoch": 0}, (("/v1/runs/r/open", {}), ("/v1/runs/r/shards/3/grant", SPEND))),
+    ("/v1/runs/r/shards/3/release", {"epoch": 0}, GRANTED),
+    ("/v1/runs/r/shards/3/checkpoint", {"epoch": 0, "index": 2, "tokens": 4, "input_digest": "a"}, GRANTED),
+    ("/v1/runs/r/shards/3/resume", {"epoch": 0, "input_digest": "a"}, GRANTED),
+    ("/v1/runs/r/shards/3/reserve", {"epoch": 7, **SPEND}, GRANTED),
+    ("/v1/runs/r/close", {}, GRANTED),
+    (
+        "/v1/runs/r/shards/3/compensate",
+        {"epoch": 0, "artifact_digest": "b", "reason": "stale"},
+        (*GRANTED, ("/v1/runs/r/shards/3/commit", {"epoch": 0, "tokens": 10, "artifact_digest": "b"})),
+    ),
     ("/admin/drain", {"lane": "free"}, ()),
     ("/admin/resume", {"lane": "free"}, (("/admin/drain", {"lane": "free"}),)),
     ("/admin/mode", {"mode": "reject_preempt_budget"}, ()),
@@ -183,6 +200,33 @@ def test_a_request_that_was_killed_at_its_ledger_line_happens_once(
         told[name] = (answer, [word_of(record) for record in lines.values()], switched(folder / "l.jsonl"))
         _die(service.desk)
     assert told["killed"] == told["undisturbed"]
+
+
+@pytest.mark.parametrize("cuts", [False, True], ids=["by name", "by copy"])
+@pytest.mark.parametrize("there", [False, True], ids=["no file", "an empty file"])
+def test_the_first_request_of_a_ledger_happens_once_though_it_is_rotated(
+    tmp_path: Path, there: bool, cuts: bool
+) -> None:
+    """Killed at the first line that the ledger ever had, and rotated before the repeat: found in the rotated form."""
+    ledger, clock = tmp_path / "l.jsonl", FixedClock(NOW_MS)
+    if there:
+        ledger.touch()
+    service = Service(ledger, clock)
+    service.desk.sink._writer = KilledWriter(service.desk.writer, after=True)  # type: ignore[attr-defined]
+    with pytest.raises(Killed):
+        service.ask("/v1/tasks/t/enqueue", {}, "k")
+    _die(service.desk)
+    rotated = tmp_path / "l.jsonl.1"
+    if cuts:
+        rotated.write_bytes(ledger.read_bytes())
+        ledger.write_bytes(b"")
+    else:
+        ledger.rename(rotated)
+        ledger.touch()
+    service = Service(ledger, clock)
+    assert service.ask("/v1/tasks/t/enqueue", {}, "k")[0]["outcome"] == "queued"
+    assert (len(records_on(rotated)), records_on(ledger)) == (1, [])
+    _die(service.desk)
 
 
 def switched(ledger: Path) -> Any:
@@ -221,6 +265,27 @@ def test_a_grant_whose_line_waits_in_the_store_is_found_there(tmp_path: Path, mo
             service.ask("/v1/runs/r/shards/3/grant", SPEND, "k")
     answer, repeated = service.ask("/v1/runs/r/shards/3/grant", SPEND, "k")
     assert (answer["outcome"], answer["epoch"], repeated) == ("GRANTED", 0, True)
+    _die(service.desk)
+
+
+class UnsyncedDisk(KilledWriter):
+    """Takes the lines, and then reports that they may not be there."""
+
+    def append(self, *records: Any) -> None:
+        self._writer.append(*records)
+        raise LedgerWriteError("l", "input/output error")
+
+
+def test_an_admission_that_a_disk_reported_as_failed_starts_one_worker(tmp_path: Path) -> None:
+    """Its line is there, and the repeat with the key is told so: nobody else is admitted beside that worker."""
+    service = Service(tmp_path / "l.jsonl", FixedClock(NOW_MS))
+    writer = service.desk.writer
+    service.desk.sink._writer = UnsyncedDisk(writer, after=True)  # type: ignore[attr-defined]
+    with pytest.raises(LedgerWriteError):
+        service.ask("/v1/tasks/t/admit", {}, "k")
+    service.desk.sink._writer = writer  # type: ignore[attr-defined]
+    assert service.ask("/v1/tasks/t/admit", {}, "k")[0]["outcome"] == "admitted"
+    assert service.ask("/v1/tasks/t/admit", {}, "another")[0]["reason"] == "already_running"
     _die(service.desk)
 
 

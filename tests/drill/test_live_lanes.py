@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,10 @@ def test_the_switch_file_is_obeyed(tmp_path: Path) -> None:
     assert {line["lane"] for line in after if line.get("event") == "admit"} == {"paid"}
     assert {line["reason"] for line in after if line.get("event") == "reject" and line["lane"] == "free"} == {
         "drain_mode"
+    }
+    words = Counter(line.get("event") for line in written)
+    assert {word: drill.counts.get(word, 0) for word in ("preempt", "reject", "drain")} == {
+        word: words[word] for word in ("preempt", "reject", "drain")
     }
 
 

@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 
 from preempt_exporter.cli.main import main
+from preempt_exporter.clock import FixedClock
+from preempt_exporter.drill.task import TaskDrill, TaskStory
+from preempt_exporter.gate.gate import Gate
+from preempt_exporter.gate.settings import GateSettings
+from preempt_exporter.gate.switches import SwitchFile
 from preempt_exporter.ledger.decode import decode_chunk
+from preempt_exporter.ledger.records import LaneDrain
+from preempt_exporter.ledger.writer import LedgerWriter
+from preempt_exporter.settings import TaskDefaults
 from tests.wrapper.wrapped import COMMAND, environment, wait_until
 
+LIMITS = TaskDefaults(deadline_ms=120_000)
 VARIABLES = ("SIMULATE_PREEMPT", "DEADLINE_MS", "TASK_BUDGET", "QUEUE_AGE_FRAC", "RESTART_FRAC", "MAX_PREEMPTS")
 
 
@@ -55,6 +64,20 @@ def test_without_preemption(play: Played) -> None:
     decoded = decode_chunk(play.ledger.read_bytes())
     assert (len(decoded.records), decoded.bad) == (4, [])
     assert [json.loads(line) for line in play.ledger.read_bytes().splitlines()] == lines
+
+
+def test_a_slot_lost_in_a_lane_that_was_drained_meanwhile_ends_the_story(tmp_path: Path) -> None:
+    """The task failed with its preemption, and the drill begins no new life of it."""
+    ledger, clock = tmp_path / "l.jsonl", FixedClock(1_800_000_000_000)
+    with LedgerWriter(ledger, fsync=False) as writer:
+        gate = Gate(ledger, writer, clock, settings=GateSettings(defaults=LIMITS), instance="i")
+
+        def drain_the_lane(_seconds: float) -> None:
+            SwitchFile(ledger).change(LaneDrain(lane="free", action="drain_and_reject"), writer)
+
+        assert TaskDrill(gate, clock, TaskStory(preemptions=1), wait_s=drain_the_lane).play() == "drained"
+    words = [json.loads(line)["event"] for line in ledger.read_bytes().splitlines()]
+    assert words == ["admit", "lane_drain", "lane_drain", "preempt", "reject", "drain"]
 
 
 def test_with_preemption(play: Played, monkeypatch: pytest.MonkeyPatch) -> None:

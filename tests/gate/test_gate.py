@@ -19,6 +19,7 @@ from preempt_exporter.ledger.records import (
     LaneResume,
     Mode,
     Preempt,
+    Record,
     Reject,
     RunClose,
     RunResume,
@@ -160,21 +161,76 @@ def test_limits_said_with_a_rejected_admission_stand_on_the_ledger(place: Place,
         assert place.events()[lines:] == ["reject"]
 
 
-@pytest.mark.parametrize(
-    ("action", "new_task", "replay"),
-    [("reject_enqueue", "rejected", "admitted"), ("drain_and_reject", "rejected", "rejected")],
-)
-def test_a_draining_lane_finishes_what_is_in_flight(place: Place, action: str, new_task: str, replay: str) -> None:
-    """Running tasks go on under both actions; only `drain_and_reject` refuses them after a preemption."""
+def drain(place: Place, action: str) -> None:
+    """Put the lane `free` under `action`."""
+    SwitchFile(place.ledger).change(LaneDrain(lane="free", action=action), LedgerWriter(place.ledger, fsync=False))
+
+
+@pytest.mark.parametrize("action", ["reject_enqueue", "drain_and_reject", "abandon_lane", "route_to_paid"])
+def test_a_draining_lane_finishes_what_is_in_flight(place: Place, action: str) -> None:
+    """Running tasks go on under every action; all but `route_to_paid` admit no new one."""
     gate = place.gate()
     gate.admit(KEY, REQUEST)
+    drain(place, action)
     assert gate.in_flight("free") == 1
-    SwitchFile(place.ledger).change(LaneDrain(lane="free", action=action), LedgerWriter(place.ledger, fsync=False))
     assert gate.heartbeat(KEY).outcome == "recorded"
-    assert gate.admit(("r", "new"), REQUEST).outcome == new_task
-    gate.preempt(KEY)
-    assert gate.in_flight("free") == 0
-    assert gate.admit(KEY, REQUEST).outcome == replay
+    assert gate.admit(("r", "new"), REQUEST).outcome == ("admitted" if action == "route_to_paid" else "rejected")
+    assert gate.complete(KEY).state == "complete"
+
+
+@pytest.mark.parametrize("action", ["reject_enqueue", "route_to_paid"])
+def test_a_lane_that_takes_no_new_tasks_replays_the_old_ones(place: Place, action: str) -> None:
+    """A preemption there is one line, and the task is admitted again."""
+    gate = place.gate()
+    gate.admit(KEY, REQUEST)
+    drain(place, action)
+    lost = gate.preempt(KEY)
+    assert (lost.state, lost.drained, lost.verdict) == ("preempted", False, None)
+    assert place.events()[-1] == "preempt"
+    assert gate.admit(KEY, REQUEST).outcome == "admitted"
+
+
+@pytest.mark.parametrize("action", ["drain_and_reject", "abandon_lane"])
+@pytest.mark.parametrize("seen", [True, False])
+def test_in_a_lane_that_replays_nothing_a_task_fails_with_its_preemption(
+    place: Place, action: str, *, seen: bool
+) -> None:
+    """In one write with the `preempt`, whether the loss was seen or inferred, and with totals that count it."""
+    writes: list[int] = []
+
+    class CountingWrites(LedgerWriter):
+        def append(self, *records: Record) -> None:
+            writes.append(len(records))
+            super().append(*records)
+
+    gate = place.gate(sink=CountingWrites(place.ledger, fsync=False))
+    gate.admit(KEY, REQUEST)
+    gate.heartbeat(KEY, output_tokens=30, next_within_ms=1000)
+    drain(place, action)
+    writes.clear()
+    place.clock.advance(1001)
+    if seen:
+        lost = gate.preempt(KEY)
+        assert (lost.outcome, lost.verdict, lost.reason) == ("recorded", "reject_drain_mode", "drain_mode")
+        assert (lost.state, lost.drained, lost.wasted_tokens, lost.preempts) == ("drained", True, 830, 1)
+    else:
+        assert gate.reap() == [KEY]
+    assert (writes, place.events()[-3:]) == ([3], ["preempt", "reject", "drain"])
+    reject = place.records()[-2]
+    assert isinstance(reject, Reject)
+    assert (reject.reason, reject.preempts, reject.restart_tokens) == ("drain_mode", 1, 830)
+    for known in (gate, place.gate()):
+        assert (known.about(KEY) or lost).state == "drained"
+        assert known.admit(KEY, REQUEST).reason == "ended"
+
+
+def test_a_preemption_is_told_while_the_switch_file_cannot_be_read(place: Place) -> None:
+    """What happened is written down; whether the task is replayed is decided at its next admission."""
+    gate = place.gate()
+    gate.admit(KEY, REQUEST)
+    SwitchFile(place.ledger).path.write_text("{")
+    assert gate.preempt(KEY).state == "preempted"
+    assert place.events()[-1] == "preempt"
 
 
 def test_the_mode_of_the_switch_file_holds_over_the_initial_one(place: Place) -> None:

@@ -76,6 +76,22 @@ def test_a_torn_line_costs_only_itself(tmp_path: Path, capfd: pytest.CaptureFixt
     assert capfd.readouterr().out == "admit\n" * 3
 
 
+COMPLETE = b"""{"event":"admit","task_id":"t","ts_ms":1,"queue_age_ms":0,"deadline_slack_ms":9000000,"preempts":0}
+{"event":"complete","task_id":"t","ts_ms":2,"output_tokens":1,"restart_tokens":0}"""
+
+
+@pytest.mark.parametrize("command", ["run", "admit"])
+def test_a_last_line_without_newline_counts_before_the_decision(tmp_path: Path, command: str) -> None:
+    """A task that such a line completes is not replayed: our own append would end the line, after the decision."""
+    wrapped, marker = Wrapped(tmp_path), tmp_path / "started"
+    wrapped.ledger.write_bytes(COMPLETE)
+    if command == "run":
+        assert wrapped.run("--task", "t", command=["touch", str(marker)]).returncode == 75
+    else:
+        assert wrapped.admit("--task", "t").stdout == b"refused ended\n"
+    assert (marker.exists(), wrapped.ledger.read_bytes()) == (False, COMPLETE + b"\n")
+
+
 def test_a_ledger_made_read_only_admits_nobody(
     disk: SmallDisk, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

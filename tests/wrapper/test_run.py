@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,11 @@ def is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def is_gone(pid: int) -> str:
+    """A shell command that says whether a process has ended."""
+    return f"grep -qs '^State:.Z' /proc/{pid}/status || ! kill -0 {pid} 2> /dev/null"
 
 
 def test_exit_0_is_complete(wrapped: Wrapped) -> None:
@@ -203,12 +209,44 @@ def test_sigkill_of_the_wrapper(wrapped: Wrapped) -> None:
     process.wait(30)
     wait_until(lambda: not is_running(child), "the kernel has ended the command with its wrapper")
     assert is_running(grandchild)
-    gone = f"grep -qs '^State:.Z' /proc/{grandchild}/status || ! kill -0 {grandchild} 2> /dev/null"
-    again = wrapped.run("--task", "t", *LIMITS, command=["sh", "-c", gone])
+    again = wrapped.run("--task", "t", *LIMITS, command=["sh", "-c", is_gone(grandchild)])
     assert again.returncode == 0, again.stderr
     assert wrapped.events() == ["enqueue", "admit", "preempt", "admit", "complete"]
     preempt = wrapped.lines()[-3]
     assert (preempt["inferred"], preempt["wasted_tokens"], preempt["preempts"]) == (True, 10, 1)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP])
+def test_what_a_command_left_running_is_ended_before_the_next_attempt(wrapped: Wrapped, end: signal.Signals) -> None:
+    """A shell that dies of its signal leaves its own child, which may save its work until the next attempt starts."""
+    pids = wrapped.folder / "pids"
+    script = f"sleep 600 & echo $! > {pids}.new; mv {pids}.new {pids}; wait"
+    process = wrapped.start("--task", "t", *LIMITS, command=["sh", "-c", script])
+    wait_until(pids.exists, "the command has begun")
+    left = int(pids.read_text())
+    process.send_signal(end)
+    assert process.wait(30) == 128 + end
+    assert is_running(left)
+    again = wrapped.run("--task", "t", "--new-life", *LIMITS, command=["sh", "-c", is_gone(left)])
+    assert (again.returncode, again.stderr.count(b"\n")) == (0, 1), again.stderr
+    assert wrapped.events()[1:3] == ["admit", "preempt" if end is signal.SIGTERM else "drain"]
+    assert wrapped.events()[-2:] == ["admit", "complete"]
+    assert list(Path(f"{wrapped.ledger}.locks").iterdir()) == []
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_slot_lost_in_a_draining_lane_fails_the_task(wrapped: Wrapped, end: signal.Signals) -> None:
+    """With the `preempt`, whether the attempt says it or the next start does; that start is told why, and 75."""
+    begun = wrapped.folder / "begun"
+    words = ("--task", "t", "--lane", "free", *LIMITS)
+    process = wrapped.start(*words, command=["sh", "-c", f"touch {begun}; exec sleep 600"])
+    wait_until(begun.exists, "the command has begun")
+    Path(f"{wrapped.ledger}.switches").write_text('{"version":1,"lanes":{"free":{"action":"drain_and_reject"}}}')
+    process.send_signal(end)
+    process.wait(30)
+    again = wrapped.run(*words, command=["true"])
+    assert (again.returncode, (b"drain_mode" in again.stderr) == (end is signal.SIGKILL)) == (75, True)
+    assert wrapped.events() == ["enqueue", "admit", "preempt", "reject", "drain"]
 
 
 def test_a_third_replay_never_starts(wrapped: Wrapped) -> None:
@@ -309,11 +347,59 @@ def _gate_interrupted_by_sigterm(*given: Any, **more: Any) -> Any:
     return gate_for_one_task(*given, **more)
 
 
+def test_a_signal_while_a_ledger_without_end_is_read_ends_the_wrapper(wrapped: Wrapped) -> None:
+    """Status 128 + the signal, nothing started, and no lock is left behind."""
+    wrapped.ledger.touch()
+    os.truncate(wrapped.ledger, 1 << 40)
+    marker = wrapped.folder / "started"
+    process = wrapped.start("--task", "t", *LIMITS, command=["touch", str(marker)])
+    locks = Path(f"{wrapped.ledger}.locks")
+    wait_until(lambda: any(path.stat().st_size for path in locks.glob("*")), "the wrapper has the lock")
+    process.send_signal(signal.SIGTERM)
+    try:
+        assert process.wait(10) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+    assert (marker.exists(), list(locks.iterdir())) == (False, [])
+
+
 def test_a_folder_that_is_not_there_is_an_error(wrapped: Wrapped) -> None:
     """A ledger whose folder does not exist is no passing trouble: status 2, and nothing is made there."""
     wrapped.ledger = wrapped.folder / "missing" / "l.jsonl"
     ended = wrapped.run("--task", "t", *LIMITS, command=["true"])
     assert (ended.returncode, ended.stderr.count(b"\n"), wrapped.ledger.parent.exists()) == (2, 1, False)
+
+
+def test_two_spellings_of_a_ledger_share_its_locks_and_its_history(wrapped: Wrapped) -> None:
+    """A second start by a link is refused while the first one runs, and finds what stands in a rotated form."""
+    begun = wrapped.folder / "begun"
+    process = wrapped.start("--task", "t", *LIMITS, command=["sh", "-c", f"touch {begun}; exec sleep 600"])
+    wait_until(begun.exists, "the command has begun")
+    linked = Wrapped(wrapped.folder)
+    linked.ledger = wrapped.folder / "elsewhere" / "link.jsonl"
+    linked.ledger.parent.mkdir()
+    linked.ledger.symlink_to(wrapped.ledger)
+    refused = linked.run("--task", "t", *LIMITS, command=["true"])
+    assert (refused.returncode, b"another attempt" in refused.stderr) == (75, True)
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
+    wrapped.ledger.rename(f"{wrapped.ledger}.1")
+    refused = linked.run("--task", "t", *LIMITS, command=["true"])
+    assert (refused.returncode, b"ended" in refused.stderr) == (75, True)
+    assert [path.name for path in linked.ledger.parent.iterdir()] == ["link.jsonl"]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir])
+@pytest.mark.parametrize("command", ["run", "admit"])
+def test_a_ledger_that_is_no_file_is_refused_in_one_line(
+    wrapped: Wrapped, make: Callable[[Path], object], command: str
+) -> None:
+    """A device would be read for ever, a pipe never: status 2, and nothing is made beside it."""
+    make(wrapped.ledger)
+    words = ("--task", "t", *LIMITS)
+    ended = wrapped.run(*words, command=["true"]) if command == "run" else wrapped.admit(*words)
+    assert (ended.returncode, ended.stderr.count(b"\n"), b"not a regular file" in ended.stderr) == (2, 1, True)
+    assert [path.name for path in wrapped.folder.iterdir()] == ["l.jsonl"]
 
 
 def test_the_switch_file_is_obeyed_without_a_restart(wrapped: Wrapped) -> None:

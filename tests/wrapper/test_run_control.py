@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from preempt_exporter.cli.main import main
 from tests.control.running_control import ControlProcess, control_process
 from tests.wrapper.wrapped import COMMAND, PATIENCE_S, Wrapped, environment, wait_until
 
@@ -62,6 +63,25 @@ def test_a_killed_wrapper_is_declared_lost_where_it_died(wrapped: Wrapped, servi
     assert (refused.returncode, b"already_running" in refused.stderr) == (75, True)
     assert wrapped.events("t") == ["admit"]
     assert wrapped.run("--task", "t", *words, command=["true"]).returncode == 0
+    assert wrapped.events("t") == ["admit", "preempt", "admit", "complete"]
+
+
+def test_an_end_that_the_service_never_heard_of_is_a_loss_to_the_next_start(
+    wrapped: Wrapped, service: ControlProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service dies under the attempt and is back only after the last word: this host knows that nobody runs."""
+    monkeypatch.setattr("preempt_exporter.wrapper.controlled_slot.PATIENCE_S", 0.2)
+    monkeypatch.setattr("preempt_exporter.wrapper.attempt.LAST_WORD_PATIENCE_S", 0.2)
+    monkeypatch.setenv("XDG_STATE_HOME", str(wrapped.folder / "state"))
+    monkeypatch.delenv("LEDGER_PATH", raising=False)
+    kill = ["kill", "-9", str(service.process.pid)]
+    assert main(["run", "--task", "t", *through(service.url, wrapped), "--", *kill]) == 0
+    service.end()
+    with control_process(wrapped.ledger) as again:
+        assert main(["run", "--task", "t", *through(again.url, wrapped), "--", "true"]) == 75
+        same_address = service.url.removeprefix("http://")
+    with control_process(wrapped.ledger, address=same_address) as again:
+        assert main(["run", "--task", "t", *through(again.url, wrapped), "--", "true"]) == 0
     assert wrapped.events("t") == ["admit", "preempt", "admit", "complete"]
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from preempt_exporter.cli.control import ledger_path
 from preempt_exporter.cli.gate_settings import gate_settings
+from preempt_exporter.cli.ledger_path import ledger_path, named_ledger
 from preempt_exporter.client import ControlClient, ControlRefused, ControlUnavailable
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.config import add_setting_arguments, resolve
@@ -25,6 +25,7 @@ from preempt_exporter.control.tokens import read_token, token_path
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.gate.gate import Gate
 from preempt_exporter.gate.switches import SwitchFile
+from preempt_exporter.ledger.torn_line import end_torn_line
 from preempt_exporter.ledger.writer import LedgerWriter
 from preempt_exporter.rules_pack.pack import runbooks_folder
 from preempt_exporter.spend.open_store import open_store
@@ -107,8 +108,8 @@ def _through_service(args: Namespace, request: ActRequest) -> dict[str, Any]:
 def _token(args: Namespace) -> str | None:
     if args.token_file:
         return read_token(Path(args.token_file))
-    named = args.ledger or os.environ.get("LEDGER_PATH")
-    path = token_path(Path(named)) if named else None
+    named = named_ledger(args.ledger, os.environ)
+    path = token_path(named) if named else None
     return read_token(path) if path is not None and path.exists() else None
 
 
@@ -121,6 +122,8 @@ def _directly(args: Namespace, request: ActRequest) -> dict[str, Any]:
         if request.action == "reclaim_lease":
             # A running service remembers its tasks and would not see them move.
             stack.callback(os.close, lock_service(ledger))
+            if not request.dry_run:
+                end_torn_line(ledger)
 
         def gates() -> Sequence[Gate]:
             return [gate_over(ledger, writer, clock, gate_settings(resolve(args)), EveryoneBut(None))]

@@ -5,10 +5,10 @@ import os
 import sys
 import threading
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Mapping
 from pathlib import Path
 
 from preempt_exporter.cli.gate_settings import ADMISSION_NAMES, gate_settings
+from preempt_exporter.cli.ledger_path import ledger_path
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.config import add_setting_arguments, resolve
 from preempt_exporter.control.actions import AUTOMATIC
@@ -121,14 +121,6 @@ def run(args: Namespace) -> int:
 
     serve_control(settings, SystemClock(), stop=threading.Event(), on_listening=listening)
     return 0
-
-
-def ledger_path(given: str | None, environ: Mapping[str, str]) -> Path:
-    """The ledger's live path, absolute. Raises `UsageError` where none is named."""
-    path = given or environ.get("LEDGER_PATH")
-    if not path:
-        raise UsageError("which ledger? Set LEDGER_PATH or give --ledger PATH")
-    return Path(path).absolute()
 
 
 def _keys(args: Namespace, ledger: Path, addresses: tuple[str, ...]) -> Keys:

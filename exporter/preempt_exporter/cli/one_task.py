@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from preempt_exporter.cli.gate_settings import add_admission_arguments, gate_settings
+from preempt_exporter.cli.ledger_path import ledger_path, named_ledger
 from preempt_exporter.config import resolve
 from preempt_exporter.durations import parse_duration_ms
 from preempt_exporter.errors import UnreadableInput, UsageError
@@ -57,10 +58,10 @@ def one_task(
     `instead_of_ledger` is where the task's lock lies when somebody else has the ledger.
     """
     environ = os.environ if environ is None else environ
-    path = args.ledger or environ.get("LEDGER_PATH") or instead_of_ledger
-    if not path:
-        raise UsageError("which ledger? Set LEDGER_PATH or give --ledger PATH")
-    ledger = Path(path).absolute()
+    if instead_of_ledger is None:
+        ledger = ledger_path(args.ledger, environ)
+    else:
+        ledger = named_ledger(args.ledger, environ) or instead_of_ledger
     if not ledger.parent.is_dir():
         raise UnreadableInput(str(ledger.parent), "no such folder for the ledger; make it, or name another ledger")
     task_id = _name("--task", task_id_from(args.task, environ), MAX_ID_BYTES)

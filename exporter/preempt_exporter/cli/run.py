@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from preempt_exporter.cli.admit import in_words
+from preempt_exporter.cli.ledger_path import named_ledger
 from preempt_exporter.cli.one_task import OneTask, add_task_arguments, one_task
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.control.tokens import read_token, token_path
@@ -20,8 +21,8 @@ from preempt_exporter.gate.answers import Answer
 from preempt_exporter.ledger.writer import LedgerWriter
 from preempt_exporter.wrapper.attempt import STATUS_OF_SIGNAL, RunningAttempt
 from preempt_exporter.wrapper.controlled_slot import ControlledSlot
-from preempt_exporter.wrapper.leftovers import ATTEMPT_VARIABLE, end_leftovers
-from preempt_exporter.wrapper.signals import ENDS_A_PROCESS, SignalInbox
+from preempt_exporter.wrapper.leftovers import ATTEMPT_VARIABLE, are_left, end_leftovers
+from preempt_exporter.wrapper.signals import ENDS_A_PROCESS, SignalInbox, ToldToEnd
 from preempt_exporter.wrapper.slot import GateSlot, Slot
 from preempt_exporter.wrapper.task_gate import gate_for_one_task
 from preempt_exporter.wrapper.task_lock import TaskLock
@@ -70,6 +71,8 @@ def run(args: Namespace) -> int:
             return _not_started(task, "another attempt at it is running")
         try:
             return _attempt(args, task, lock, heartbeat_ms)
+        except ToldToEnd as told:
+            return STATUS_OF_SIGNAL + told.number
         finally:
             lock.release()
     except (LedgerWriteError, StoreUnavailable) as error:
@@ -80,12 +83,17 @@ def _attempt(args: Namespace, task: OneTask, lock: TaskLock, heartbeat_ms: int) 
     attempt = secrets.token_hex(8)
     with ExitStack() as opened:
         inbox = opened.enter_context(SignalInbox())
-        left_behind = lock.left_by is not None
-        if lock.left_by:
-            _say("the last attempt did not end in order: it counts as preempted")
-            end_leftovers(lock.left_by, pause=time.sleep)
-        lock.sign(attempt)
-        slot = _slot(args, task, attempt, opened)
+        left_behind = lock.died
+        # Reading a long ledger takes its time, and nothing is decided before.
+        with inbox.ending_at_once():
+            if lock.left_by:
+                if left_behind:
+                    _say("the last attempt did not end in order: it counts as preempted")
+                count = end_leftovers(lock.left_by, pause=time.sleep)
+                if count:
+                    _say(f"{count} processes of the last attempt were still running: they were killed")
+            lock.sign(attempt)
+            slot = _slot(args, task, attempt, opened)
         early = next((number for number in inbox.wait(0) if number in ENDS_A_PROCESS), None)
         if early is not None:
             return STATUS_OF_SIGNAL + early
@@ -96,6 +104,10 @@ def _attempt(args: Namespace, task: OneTask, lock: TaskLock, heartbeat_ms: int) 
         running = RunningAttempt(slot, SystemClock(), inbox, heartbeat_ms=heartbeat_ms, say=_say)
         ended = running.run(args.command_line, _environment(args, task, attempt, answer))
         last = running.finish(ended)
+        if last is None:
+            lock.leave(attempt, died=True)
+        elif ended.status != 0 and are_left(attempt):
+            lock.leave(attempt, died=False)
         if last is not None and last.outcome == "refused" and last.reason != "ended":
             _say(f"the ledger says that the task is {last.state}: its end was not written")
         return ended.status
@@ -113,8 +125,8 @@ def _token(args: Namespace) -> str | None:
     """The service's token: the file that was named, else the one beside the ledger, if there is any."""
     if args.token_file:
         return read_token(Path(args.token_file))
-    ledger = args.ledger or os.environ.get("LEDGER_PATH")
-    path = token_path(Path(ledger)) if ledger else None
+    named = named_ledger(args.ledger, os.environ)
+    path = token_path(named) if named else None
     return read_token(path) if path is not None and path.exists() else None
 
 

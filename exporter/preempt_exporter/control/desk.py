@@ -19,6 +19,7 @@ from preempt_exporter.gate.gate import Gate
 from preempt_exporter.gate.settings import GateSettings
 from preempt_exporter.gate.switches import SwitchFile
 from preempt_exporter.ledger.sink import LedgerSink
+from preempt_exporter.ledger.torn_line import end_torn_line
 from preempt_exporter.ledger.writer import LedgerWriter
 from preempt_exporter.router.job_request import JobRequest
 from preempt_exporter.spend.artifacts import ArtifactFolder
@@ -154,20 +155,3 @@ def lock_service(ledger: Path) -> int:
             f"a control service runs on {ledger} already: ask it (--control URL), or stop it first"
         ) from None
     return lock
-
-
-def end_torn_line(ledger: Path) -> None:
-    """A line without its newline was acknowledged to nobody: end it, so that it is known now what the ledger says."""
-    try:
-        with ledger.open("r+b") as file:
-            size = file.seek(0, 2)
-            if size and (file.seek(size - 1), file.read(1))[1] != b"\n":
-                descriptor = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-                try:
-                    os.write(descriptor, b"\n")
-                finally:
-                    os.close(descriptor)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise UnreadableInput(str(ledger), error) from error

@@ -41,7 +41,9 @@ class _Mark(Struct):
     fingerprint: bytes
     asked_ms: int
     spend_prefix: str
+    is_placed: bool = False
     place: Place | None = None
+    """Where the ledger ended before its first line; None: nothing was there."""
     lines: bytes = b""
     spend_lines: int = 0
 
@@ -128,7 +130,7 @@ class RequestsOnce:
         """Note the lines that the request of this thread is about to append; nothing for one without a key."""
         mark = _MARK.get()
         if mark is not None:
-            mark.place = mark.place or end_of(self._ledger)
+            self._place(mark)
             mark.lines += b"".join(map(encode_line, records))
             self._note(mark, durable=True)
 
@@ -138,7 +140,7 @@ class RequestsOnce:
         if mark is None:
             return new_line_id()
         if mark.spend_lines == 0:
-            mark.place = mark.place or end_of(self._ledger)
+            self._place(mark)
             self._note(mark, durable=True)
         mark.spend_lines += 1
         return f"{mark.spend_prefix}{mark.spend_lines}"
@@ -147,6 +149,10 @@ class RequestsOnce:
         """Let go of the file."""
         with self._one_at_a_time:
             self._connection.close()
+
+    def _place(self, mark: _Mark) -> None:
+        if not mark.is_placed:
+            mark.place, mark.is_placed = end_of(self._ledger), True
 
     def _begun(self, place: bytes | None, lines: bytes, spend_prefix: str) -> Begun:
         meant = decode_chunk(lines).records
@@ -203,8 +209,11 @@ class MarkedSink:
         self._writer.append(*named)
 
 
-def end_of(ledger: Path) -> Place:
-    """The place behind everything that is on the ledger now. Raises `StoreUnavailable`."""
+def end_of(ledger: Path) -> Place | None:
+    """The place behind everything that is on the ledger now. Raises `StoreUnavailable`.
+
+    None where nothing is there yet: an empty file has no bytes by which to find it again once it was rotated.
+    """
     try:
         with ledger.open("rb") as file:
             size = file.seek(0, 2)
@@ -213,7 +222,7 @@ def end_of(ledger: Path) -> Place:
             before = file.read(size - start)
             status = ledger.stat()
     except FileNotFoundError:
-        return Place(0, 0, 0, b"")
+        return None
     except OSError as error:
         raise StoreUnavailable(f"{ledger}: {error.strerror}; nothing was done") from error
-    return Place(status.st_dev, status.st_ino, size, before)
+    return Place(status.st_dev, status.st_ino, size, before) if size else None

@@ -58,10 +58,10 @@ def _told(op: str) -> Callable[[Desk, Mapping[str, str], Any, Begun], Outcome | 
 
         A `resume` line at index 0 does not tell `RESUME` from `RESTART`; a worker does the same after both.
         """
-        run, shard = names["run"], names["shard"]
+        shard = names["shard"]
         for line in reversed(begun.lines):
             if getattr(line, "shard", None) == shard:
-                told = _outcome_of(line, op, shard_accepted=lambda: _is_accepted(desk, run, shard))
+                told = _outcome_of(desk, line, op)
                 if told is not None:
                     return told
         return None
@@ -69,11 +69,7 @@ def _told(op: str) -> Callable[[Desk, Mapping[str, str], Any, Begun], Outcome | 
     return recovered
 
 
-def _is_accepted(desk: Desk, run: str, shard: str) -> bool:
-    return desk.spend.shard_accepted(run, read_shard_name(shard).base)
-
-
-def _outcome_of(line: Record, op: str, *, shard_accepted: Callable[[], bool]) -> Outcome | None:
+def _outcome_of(desk: Desk, line: Record, op: str) -> Outcome | None:
     match line:
         case Reserve() if op in ("grant", "reserve"):
             word = "GRANTED" if op == "grant" else "RESERVED"
@@ -85,11 +81,12 @@ def _outcome_of(line: Record, op: str, *, shard_accepted: Callable[[], bool]) ->
         case Resume() if op == "resume":
             word, more = "RESUME", {"index": line.index}
         case Commit() if op == "commit":
-            word, more = "COMMITTED", {"tokens": line.tokens, "shard_accepted": shard_accepted()}
+            accepted = desk.spend.shard_accepted(line.run, read_shard_name(line.shard).base)
+            word, more = "COMMITTED", {"tokens": line.tokens, "shard_accepted": accepted}
         case Release() if op == "release":
             word, more = "RELEASED", {"tokens": line.tokens}
         case Compensate() if op == "compensate":
-            word, more = "COMPENSATED", {}
+            word, more = "COMPENSATED", {"tokens": desk.spend.epoch_tokens(line.run, line.shard, line.epoch)}
         case Refuse():
             word, more = line.reason, {"refused": True, "tokens": line.tokens}
         case _:

@@ -110,24 +110,28 @@ def _recovered(name: str) -> Callable[[Desk, Mapping[str, str], Any, Begun], Ans
     def recovered(desk: Desk, names: Mapping[str, str], body: Any, begun: Begun) -> Answer | None:
         """What it wrote is on the ledger whole: the answer, with the task's figures as they are now."""
         desk.gate.catch_up()
-        now = desk.gate.about(_key(names, body))
-        if not begun.all_written or now is None or (name == "admit" and _has_moved_since(_key(names, body), begun)):
+        key = _key(names, body)
+        now = desk.gate.about(key)
+        if not begun.all_written or now is None or (name == "admit" and _has_moved_since(key, begun)):
             return None
+        desk.gate.is_told_now(key)
         reject = next((line for line in begun.lines if isinstance(line, Reject)), None)
         lost = next((line for line in begun.lines if isinstance(line, Preempt)), None)
         outcome: Outcome = "recorded"
         verdict: VerdictName | None = None
+        if reject is not None:
+            verdict = msgspec.convert(f"reject_{reject.reason}", VerdictName)
         if name == "enqueue":
             outcome = "queued"
         elif name == "admit":
             outcome = "admitted" if reject is None else "rejected"
-            verdict = "admit" if reject is None else msgspec.convert(f"reject_{reject.reason}", VerdictName)
+            verdict = verdict or "admit"
         return replace(
             now,
             outcome=outcome,
             verdict=verdict,
             reason=None if reject is None else reject.reason,
-            drained=any(isinstance(line, Drain) for line in begun.lines),
+            drained=reject is not None and any(isinstance(line, Drain) for line in begun.lines),
             wasted_tokens=0 if lost is None else lost.wasted_tokens,
         )
 

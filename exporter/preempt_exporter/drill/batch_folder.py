@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from preempt_exporter.errors import UsageError, why_not_written
+from preempt_exporter.gate.live_path import live_path
 
 _STATE = "state.db"
 _FILES = (_STATE, f"{_STATE}-wal", f"{_STATE}-shm", "lock")
@@ -17,7 +18,8 @@ class BatchFolder:
     """`<telemetry>.batch`."""
 
     def __init__(self, telemetry: Path) -> None:
-        """The folder need not exist."""
+        """The folder need not exist; it is one for every way in which the telemetry is spelled."""
+        telemetry = live_path(telemetry)
         self.path = telemetry.with_name(f"{telemetry.name}.batch")
         self.state_path = self.path / _STATE
 

@@ -192,9 +192,15 @@ class LiveDrill:
 
     def _preempt(self, lane: _Lane, work: Work) -> None:
         lane.running.remove(work)
-        if self._gate.preempt(self._key(work), output_tokens=work.output_tokens).outcome == "recorded":
-            self._count("preempt")
-            self._sink.append(self._attempt(lane, work, "preempted"))
+        answer = self._gate.preempt(self._key(work), output_tokens=work.output_tokens)
+        if answer.outcome != "recorded":
+            return
+        self._count("preempt")
+        self._sink.append(self._attempt(lane, work, "preempted"))
+        if answer.drained:
+            self._count("reject")
+            self._count("drain")
+        else:
             lane.queue.append(work)
 
     def _attempt(self, lane: _Lane, work: Work, outcome: str) -> Attempt:

@@ -111,8 +111,8 @@ class RollbackDrill:
         self._switches.change(drain, self._sink)
         for name in IN_FLIGHT:
             self.kill_worker(name)
-            if self._gate.preempt(self._key(name)).outcome == "recorded":
-                answer = self._gate.admit(self._key(name), self._request)
+            answer = self._gate.preempt(self._key(name))
+            if answer.outcome == "recorded":
                 self._say(f"   {name} is told: {answer.verdict}; drained: {answer.drained}")
 
     def kill_worker(self, name: str) -> None:

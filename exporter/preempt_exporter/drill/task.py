@@ -6,6 +6,7 @@ The gate is the real one. Decoding is a wait per tick; nothing is computed.
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from preempt_exporter.clock import Clock
 from preempt_exporter.errors import UsageError
@@ -49,6 +50,11 @@ class TaskStory(Struct, frozen=True, kw_only=True):
             lane=self.lane, prompt_tokens=self.prompt_tokens, target_tokens=self.output_tokens, new_life=True
         )
 
+    @property
+    def request_after_loss(self) -> TaskRequest:
+        """The same for the life that goes on, if it does: one that failed with its preemption is not begun anew."""
+        return replace(self.request, new_life=False)
+
 
 class TaskDrill:
     """Plays one task from admission to its end."""
@@ -70,7 +76,7 @@ class TaskDrill:
         while answer.outcome == "admitted":
             if self._work(answer.checkpoint_tokens):
                 return "complete"
-            answer = self._gate.admit(self._story.key, self._story.request)
+            answer = self._gate.admit(self._story.key, self._story.request_after_loss)
         return answer.state or "rejected"
 
     def _work(self, tokens: int) -> bool:

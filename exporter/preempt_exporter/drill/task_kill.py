@@ -45,7 +45,7 @@ class TaskKillDrill:
             try:
                 if self._watch(worker, answer.checkpoint_tokens):
                     return "complete"
-                answer = self._gate.admit(self._story.key, self._story.request)
+                answer = self._gate.admit(self._story.key, self._story.request_after_loss)
             finally:
                 # Only now, when the decision stands on the ledger, and before another worker starts.
                 worker.kill()

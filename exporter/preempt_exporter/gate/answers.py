@@ -37,7 +37,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     outcome: Outcome
     verdict: VerdictName | None = None
-    """Of an admission decision."""
+    """Of an admission decision; of a preemption that the lane's drain lets nobody follow up."""
     reason: str | None = None
     """The ledger's word for a rejection, or the refusal."""
     state: LifeState | None = None
@@ -53,7 +53,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     wasted_tokens: int = 0
     """What a recorded preemption wasted."""
     drained: bool = False
-    """The rejection ended a task that had run: it was failed and will not be replayed."""
+    """A task that had run was failed by a rejection, or by a preemption in a draining lane, and is not replayed."""
 
 
 def answer_about(
@@ -80,7 +80,7 @@ def answer_about(
         checkpoint_tokens=life.checkpoint_tokens,
         input_digest=life.input_digest,
         wasted_tokens=wasted_tokens,
-        drained=outcome == "rejected" and life.state == "drained",
+        drained=reason is not None and outcome in ("rejected", "recorded") and life.state == "drained",
     )
 
 

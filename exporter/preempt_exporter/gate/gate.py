@@ -13,6 +13,7 @@ from pathlib import Path
 from preempt_exporter.clock import Clock
 from preempt_exporter.decide.admission import TaskEvidence, Verdict, admission_verdict
 from preempt_exporter.decide.lane_action import forbids_start
+from preempt_exporter.errors import UnreadableInput
 from preempt_exporter.gate.answers import Answer, Refusal, answer_about, refused
 from preempt_exporter.gate.journal import TaskJournal
 from preempt_exporter.gate.life import FINAL_STATES, Life, LifeState, TaskKey
@@ -149,13 +150,15 @@ class Gate:
     def preempt(self, key: TaskKey, *, output_tokens: int | None = None, inferred: bool | None = None) -> Answer:
         """The slot was lost; waste and totals follow from what the gate knows.
 
+        In a lane that replays nothing the task fails with it: `reject` and `drain` follow in the same write.
         `output_tokens`: how far the worker had got, if that is known better than from its last sign of life.
         `inferred`: True when nobody saw it happen.
         """
-        return self._change_running(
-            key,
-            lambda life, now_ms: self._lines.preempt(life, now_ms, output_tokens=output_tokens, inferred=inferred),
-        )
+        with self._alone:
+            life, now_ms = self._life(key), self._clock.now_ms()
+            if life is None or not self._owns(life) or life.state != "running":
+                return refused(life, now_ms, self._why_not_touch(life))
+            return self._lose_slot(life, now_ms, output_tokens=output_tokens, inferred=inferred)
 
     def complete(self, key: TaskKey, *, output_tokens: int | None = None) -> Answer:
         """The task is done; without `output_tokens` the progress known last stands."""
@@ -175,7 +178,8 @@ class Gate:
     def reap(self, *, lane: str | None = None, run: str | None = None) -> list[TaskKey]:
         """Declare running tasks lost that were silent for longer than they promised; their names.
 
-        Each gets its `preempt`, marked `inferred`, and can be admitted again. `lane`, `run`: only those.
+        Each gets its `preempt`, marked `inferred`, and can be admitted again unless its lane replays nothing. `lane`,
+        `run`: only those.
         """
         with self._alone:
             self._journal.catch_up()
@@ -189,7 +193,7 @@ class Gate:
                 and run in (None, life.run)
             ]
             for life in silent:
-                self._journal.write(self._lines.preempt(life, now_ms, inferred=True))
+                self._lose_slot(life, now_ms, inferred=True)
             return [life.key for life in silent]
 
     # --- what operators and the control service ask -----------------------------------------------------------------
@@ -228,6 +232,11 @@ class Gate:
                 for life in self._journal.book.live()
                 if self._owns(life) and life.silent(now_ms, patience_ms)
             ]
+
+    def is_told_now(self, key: TaskKey) -> None:
+        """Lines of the task whose write was reported as failed were found on the ledger, and told to who had asked."""
+        with self._alone:
+            self._journal.is_told_now(key)
 
     def catch_up(self) -> None:
         """Read what others wrote about its tasks. Raises `UnreadableInput`."""
@@ -303,6 +312,29 @@ class Gate:
             before = life.restart_tokens
             self._journal.write(line(life, now_ms))
             return answer_about(life, now_ms, "recorded", wasted_tokens=life.restart_tokens - before)
+
+    def _lose_slot(
+        self, life: Life, now_ms: int, *, output_tokens: int | None = None, inferred: bool | None = None
+    ) -> Answer:
+        preempt = self._lines.preempt(life, now_ms, output_tokens=output_tokens, inferred=inferred)
+        fails = self._fails_when_lost(life)
+        self._journal.write(preempt, *(self._lines.failure(life, preempt, "drain_mode") if fails else ()))
+        return answer_about(
+            life,
+            now_ms,
+            "recorded",
+            verdict="reject_drain_mode" if fails else None,
+            reason="drain_mode" if fails else None,
+            wasted_tokens=preempt.wasted_tokens,
+        )
+
+    def _fails_when_lost(self, life: Life) -> bool:
+        """Whether the life's lane replays nothing. Where the switch file cannot be read the next admission decides."""
+        try:
+            action = self._switch_file.read().lane_action(life.lane)
+        except UnreadableInput:
+            return False
+        return forbids_start(action, admitted_before=True)
 
     def _life(self, key: TaskKey) -> Life | None:
         return self._journal.life(key, is_ours=self._owns)

@@ -69,6 +69,10 @@ class TaskJournal:
         """
         return key not in self._unheard
 
+    def is_told_now(self, key: TaskKey) -> None:
+        """Somebody heard of the task's newest lines after all: a repeat of the request that wrote them."""
+        self._unheard.discard(key)
+
     def write(self, *lines: TaskEvent) -> None:
         """Put the lines on disk, then let them move their task.
 

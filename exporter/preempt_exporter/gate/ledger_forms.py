@@ -3,6 +3,7 @@
 import gzip
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
@@ -63,6 +64,11 @@ class Form(Struct, frozen=True):
         return found[: offset - start]
 
 
+def is_rotated_name(name: str, *, of: str) -> bool:
+    """Whether a file of this name beside the ledger of the name `of` is a rotated form of it."""
+    return name.startswith(of) and _ROTATED.fullmatch(name[len(of) :]) is not None
+
+
 def live_form(ledger: Path) -> Form | None:
     """The live path, if it is there. Raises `UnreadableInput`."""
     try:
@@ -71,6 +77,9 @@ def live_form(ledger: Path) -> Form | None:
         return None
     except OSError as error:
         raise UnreadableInput(str(ledger), error) from error
+    if not stat.S_ISREG(status.st_mode):
+        # A pipe would never begin to be read, and a device never end.
+        raise UnreadableInput(str(ledger), "not a regular file; name one, or a name that is not taken")
     return Form(ledger, status.st_dev, status.st_ino, status.st_size, True)
 
 

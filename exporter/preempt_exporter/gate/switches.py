@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from preempt_exporter.decide.admission import AdmissionMode
 from preempt_exporter.decide.lane_action import LANE_ACTIONS
 from preempt_exporter.errors import LedgerWriteError, UnreadableInput, UsageError
+from preempt_exporter.gate.live_path import live_path
 from preempt_exporter.ledger.records import LaneDrain, LaneResume, Mode, RunResume, RunStop
 from preempt_exporter.ledger.sink import LedgerSink
 
@@ -76,8 +77,8 @@ class SwitchFile:
     """One ledger's switches. Any number of processes may read and change them."""
 
     def __init__(self, ledger: str | os.PathLike[str]) -> None:
-        """`ledger` is the ledger's live path; the switch file need not exist."""
-        self.path = Path(f"{os.fspath(ledger)}.switches")
+        """`ledger` is the ledger's live path, however it is spelled; the switch file need not exist."""
+        self.path = Path(f"{live_path(ledger)}.switches")
         self._seen: tuple[int, int, int] | None = None
         self._switches = Switches()
         self._guard = threading.Lock()

@@ -3,6 +3,8 @@
 import itertools
 from typing import TypedDict
 
+from msgspec.structs import replace
+
 from preempt_exporter.decide.restart_cost import lost_tokens
 from preempt_exporter.gate.life import Life
 from preempt_exporter.ledger.records import (
@@ -128,6 +130,11 @@ class TaskLines:
             deadline_slack_ms=life.deadline_slack_ms(now_ms),
             inferred=inferred,
         )
+
+    def failure(self, life: Life, preempt: Preempt, reason: RejectReason) -> tuple[TaskEvent, ...]:
+        """What follows `preempt` in the same write where the task fails with it and is not replayed."""
+        lost = replace(life, admitted=True, preempts=preempt.preempts, restart_tokens=preempt.restart_tokens)
+        return self.rejection(lost, reason, preempt.ts_ms, news=False)
 
     def complete(self, life: Life, now_ms: int, *, output_tokens: int | None) -> Complete:
         """The task is done; without `output_tokens` the progress known last stands."""

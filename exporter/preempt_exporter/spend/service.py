@@ -77,6 +77,10 @@ class SpendService:
         """Whether the whole shard is accepted, at once or by its parts: ask before a reduce over it."""
         return self._store.shard_accepted(run, shard)
 
+    def epoch_tokens(self, run: str, shard: str, epoch: int) -> int | None:
+        """What an epoch reserved, or billed once it was committed. Raises `StoreUnavailable`."""
+        return self._store.epoch_tokens(run, shard, epoch)
+
     def append_pending(self) -> bool:
         """Append what the ledger still lacks; False when it cannot be written now, and the lines wait."""
 

@@ -148,6 +148,12 @@ class SqlSpendStore(ABC):
             return True
         return read_shard_name(shard).cases is None and is_accepted(accepted, row.cases_per_shard)
 
+    def epoch_tokens(self, run: str, shard: str, epoch: int) -> int | None:
+        """What an epoch reserved, or billed once it was committed; None: it was never granted."""
+        with self._reading() as rows:
+            row = rows.epoch(run, shard, epoch)
+        return None if row is None else row.tokens
+
     def checkpoints(self, run: str, shard: str) -> Sequence[CheckpointRow]:
         """The shard's checkpoints, newest first."""
         with self._reading() as rows:

@@ -156,7 +156,7 @@ class Rows:
         elif highest is not None and request.epoch >= highest.epoch:
             target = highest if request.epoch == highest.epoch else None
         else:
-            target = self._epoch(_EPOCH, request.run, request.shard, request.epoch) if highest else None
+            target = self.epoch(request.run, request.shard, request.epoch) if highest else None
         sets_aside = isinstance(request, GrantRequest | ReserveRequest)
         return ShardView(
             run=run,
@@ -170,6 +170,10 @@ class Rows:
             if isinstance(request, CheckpointRequest | ResumeRequest)
             else (),
         )
+
+    def epoch(self, run: str, shard: str, epoch: int) -> EpochRow | None:
+        """One epoch of a shard; None: it was never granted."""
+        return self._epoch(_EPOCH, run, shard, epoch)
 
     def _epoch(self, statement: str, *parameters: object) -> EpochRow | None:
         found = self._run(statement, *parameters).fetchone()

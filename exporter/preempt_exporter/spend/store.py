@@ -38,6 +38,10 @@ class SpendStore(Protocol):
         """Whether the shard is accepted: as one, or by parts that cover each of its cases; a part, by itself."""
         ...
 
+    def epoch_tokens(self, run: str, shard: str, epoch: int) -> int | None:
+        """What an epoch reserved, or billed once it was committed; None: it was never granted."""
+        ...
+
     def checkpoints(self, run: str, shard: str) -> Sequence[CheckpointRow]:
         """The shard's checkpoints, newest first."""
         ...

@@ -38,7 +38,9 @@ class ControlledSlot:
         fields = {name: value for name, value in asdict(request).items() if value is not None and value is not False}
         answer = self._ask(self._client, "admit", **fields)
         if answer.outcome == "refused" and answer.reason == "already_running" and left_behind:
-            self._ask(self._client, "preempt")
+            lost = self._ask(self._client, "preempt")
+            if lost.drained and not request.new_life:
+                return lost
             answer = self._ask(self._client, "admit", **fields)
         return answer
 

@@ -1,4 +1,4 @@
-"""Processes that a killed attempt left running: found by the attempt's own mark in their environment, and ended.
+"""Processes that an attempt left running: found by the attempt's own mark in their environment, and ended.
 
 Otherwise the next attempt would run beside them. On Linux alone, which shows environments in `/proc`; elsewhere
 nothing is found.
@@ -37,6 +37,11 @@ def end_leftovers(
         pause(LOOK_EVERY_S)
         found = _marked(attempt, processes) - {own_pid}
     return count
+
+
+def are_left(attempt: str, *, processes: Path = Path("/proc")) -> bool:
+    """Whether processes of `attempt` are running."""
+    return bool(_marked(attempt, processes))
 
 
 def _marked(attempt: str, processes: Path) -> set[int]:

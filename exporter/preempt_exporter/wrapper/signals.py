@@ -1,9 +1,11 @@
 """Signals as messages: they wake the wrapper up and are handed to its command, instead of ending it."""
 
+import contextlib
 import os
 import select
 import signal
 from collections import deque
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -13,6 +15,15 @@ ENDS_A_PROCESS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal
 LONGEST_WAIT_S = 86_400.0
 """The system refuses waits of centuries; whoever waits looks again anyway."""
 FROM_THE_KEYBOARD = frozenset({signal.SIGINT, signal.SIGQUIT})
+
+
+class ToldToEnd(BaseException):
+    """A signal that ends a process came while there was no command yet that could be handed it."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        """Which signal."""
+        super().__init__(number)
+        self.number = number
 
 
 class SignalInbox:
@@ -27,6 +38,7 @@ class SignalInbox:
         self._before: dict[signal.Signals, signal.Handlers] = {}
         self._wakeup_before = -1
         self._read_end = self._write_end = -1
+        self._raises = False
 
     def __enter__(self) -> Self:
         """Begin to collect."""
@@ -61,7 +73,22 @@ class SignalInbox:
             arrived.append(self._arrived.popleft())
         return arrived
 
+    @contextlib.contextmanager
+    def ending_at_once(self) -> Iterator[None]:
+        """While inside, what ends a process raises `ToldToEnd` where it arrives, or has arrived before."""
+        self._raises = True
+        try:
+            early = next((number for number in self._arrived if number in ENDS_A_PROCESS), None)
+            if early is not None:
+                raise ToldToEnd(early)
+            yield
+        finally:
+            self._raises = False
+
     def _keep(self, number: int, _frame: FrameType | None) -> None:
+        if self._raises and number in ENDS_A_PROCESS:
+            self._raises = False
+            raise ToldToEnd(signal.Signals(number))
         if number != signal.SIGCHLD:
             self._arrived.append(signal.Signals(number))
 

@@ -44,8 +44,13 @@ class GateSlot:
         self._defaults = defaults
 
     def start(self, request: TaskRequest, *, left_behind: bool) -> Answer:
-        """A life that is running lost its slot unseen, whatever was left behind; then the decision."""
-        declare_lost_if_running(self._gate, self._key)
+        """A life that is running lost its slot unseen, whatever was left behind; then the decision.
+
+        In a draining lane it failed with that, and the decision is made.
+        """
+        lost = declare_lost_if_running(self._gate, self._key)
+        if lost is not None and lost.drained and not request.new_life:
+            return lost
         return ask_to_start(self._gate, self._key, request, self._defaults)
 
     def beat(self, next_within_ms: int) -> Answer:

@@ -12,6 +12,7 @@ from preempt_exporter.gate.life import FINAL_STATES, TaskKey
 from preempt_exporter.gate.request import TaskRequest
 from preempt_exporter.gate.settings import GateSettings
 from preempt_exporter.ledger.sink import LedgerSink
+from preempt_exporter.ledger.torn_line import end_torn_line
 from preempt_exporter.settings import TaskDefaults
 
 OWNER = "run"
@@ -28,10 +29,12 @@ class _EveryoneButTheService(Struct, frozen=True):
 def gate_for_one_task(
     ledger: Path, sink: LedgerSink, clock: Clock, key: TaskKey, *, settings: GateSettings, attempt: str
 ) -> Gate:
-    """Read the task's life from the ledger, rotated forms included. Raises UnreadableInput.
+    """Read the task's life from the ledger, rotated forms and a last line without newline included.
 
-    `attempt` names this process among all that ever write to the ledger, without `-`.
+    `attempt` names this process among all that ever write to the ledger, without `-`. Raises UnreadableInput, and
+    LedgerWriteError where such a last line cannot be ended.
     """
+    end_torn_line(ledger)
     return Gate(
         ledger,
         sink,
@@ -56,9 +59,9 @@ def ask_to_start(gate: Gate, key: TaskKey, request: TaskRequest, defaults: TaskD
     return gate.admit(key, request)
 
 
-def declare_lost_if_running(gate: Gate, key: TaskKey) -> bool:
-    """A start that holds the task's lock and finds it running: nobody saw the slot go. True: it was declared lost."""
+def declare_lost_if_running(gate: Gate, key: TaskKey) -> Answer | None:
+    """A start that holds the task's lock and finds it running: nobody saw the slot go. None: it does not run."""
     known = gate.about(key)
     if known is None or known.state != "running":
-        return False
-    return gate.preempt(key, inferred=True).outcome == "recorded"
+        return None
+    return gate.preempt(key, inferred=True)
