@@ -34,7 +34,7 @@ def run_rows(figures: Figures, survey: Survey) -> list[RunRow]:
             deadline_timestamp_seconds=None if run.deadline_at_ms is None else run.deadline_at_ms / 1000,
             projected_slack_seconds=run.projected_slack_s(now_ms),
             spend_budget_tokens=run.budget_tokens,
-            spend_reserved_tokens=run.reserved_tokens,
+            spend_reserved_tokens=run.reserved_tokens(),
             spend_committed_tokens=run.counters.committed_tokens,
             spend_burned_tokens=run.counters.burned_tokens,
             leases_open=run.leases_open(now_ms),
