@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from preempt_exporter.pipeline.line_errors import LineErrorLog
 from preempt_exporter.pipeline.reader import Reader
 from preempt_exporter.pipeline.snapshot import SnapshotKeeper
 from preempt_exporter.settings import LaneSettings, TaskSettings, Thresholds
+from preempt_exporter.state.totals import MAX_TOTAL
 from preempt_exporter.state.watched import Watched
 from preempt_exporter.tail.batch import read_batch
 from preempt_exporter.tail.follow import Tail
@@ -151,6 +153,71 @@ def test_a_restart_changes_nothing(start: Callable[..., Stepped], tmp_path: Path
         for volatile in ("preempt_state_snapshot_timestamp_seconds", "preempt_ledger_filesystem_avail_bytes"):
             samples.pop((volatile, frozenset()), None)
     assert after == before
+
+
+def test_a_ledger_whose_name_is_no_text_is_kept_over_a_restart(start: Callable[..., Stepped], tmp_path: Path) -> None:
+    """Any byte may stand in a path, and the state file holds it: nothing is lost or read twice, repeats are known."""
+    folder = tmp_path / "ledgers"
+    folder.mkdir()
+    ledger = folder / os.fsdecode(b"half-\xff-\xe9\\xff.jsonl")
+    rotated = folder / (ledger.name + ".1")
+    line = '{"event": "heartbeat", "task_id": "t", "ts_ms": 1, "id": "one"}\n'
+    rotated.write_text(line)
+    ledger.write_text(heartbeats(2))
+    state, clock = tmp_path / "state", FixedClock(T0_MS)
+    stepped = start(folder, clock, state)
+    stepped.step(3)
+    clock.advance(6000)
+    stepped.step()
+    rotated.unlink()
+    clock.advance(6000)
+    stepped.end()
+    with ledger.open("a") as file:
+        file.write(line + heartbeats(3))
+    again = start(folder, clock, state)
+    again.step(3)
+    samples = again.scrape()
+    assert samples.value("preempt_ledger_lines_total") == 7
+    assert samples.value("preempt_ledger_duplicate_lines_total") == 1
+    assert samples.value("preempt_ledger_suspected_loss_total") == 0
+
+
+TASK = {"task_id": "t", "ts_ms": T0_MS}
+SHARD = {"run": "r", "epoch": 0, "ts_ms": T0_MS, "tokens": 2**53}
+ATTEMPT = {"lane": "l", "attempt": 1, "enqueue_s": 0, "start_s": 0, "end_s": 0, "outcome": "ok"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"event": "preempt", "wasted_tokens": 2**53, "restart_tokens": 1, "preempts": 1} | TASK,
+        {"event": "complete", "output_tokens": 2**53, "restart_tokens": 2**53} | TASK,
+        {"event": "reserve", "lease_expires_ms": 2**53, "input_digest": "d"} | SHARD,
+        {"event": "commit", "artifact_digest": "d"} | SHARD,
+        {"event": "release", "reason": "cancelled", "burned_tokens": 2**53} | SHARD,
+        {"tokens_in": 2**53, "tokens_out": 2**53, "interventions": 2**53} | ATTEMPT,
+    ],
+    ids=lambda line: str(line.get("event", "attempt")),
+)
+def test_sums_of_the_largest_numbers_can_be_kept_and_shown(
+    start: Callable[..., Stepped], tmp_path: Path, line: dict[str, object]
+) -> None:
+    """Lines that are each in range cannot stop the exporter by what they add up to: a sum stops where 64 bits end."""
+    ledger, state, clock = tmp_path / "l.jsonl", tmp_path / "state", FixedClock(T0_MS)
+    ledger.write_text(
+        "".join(json.dumps(line | {"shard": str(i), "job_id": str(i), "run": "r"}) + "\n" for i in range(2100))
+    )
+    stepped = start(ledger, clock, state)
+    stepped.step(2)
+    clock.advance(6000)
+    stepped.step()
+    assert stepped.snapshots is not None and stepped.snapshots.is_kept()
+    assert MAX_TOTAL in stepped.scrape().values()
+    assert json.loads(stepped.exposition.runs())[0]["run"] == "r"
+    stepped.end()
+    again = start(ledger, clock, state)
+    again.step(2)
+    assert MAX_TOTAL in again.scrape().values()
 
 
 def test_the_state_is_written_at_a_steady_pace(start: Callable[..., Stepped], tmp_path: Path) -> None:

@@ -1,8 +1,15 @@
 """What is bounded: lives kept, lanes, runs, remembered lines."""
 
+import json
+import timeit
+
+import pytest
+
+from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.settings import LaneSettings
 from preempt_exporter.state import repeats
 from preempt_exporter.state.expiry import ENDS_SLACK
+from preempt_exporter.state.lane import MAX_HOSTS
 from tests.state.folding import T0_MS, attempt, event, fold, life, look, watched
 
 
@@ -125,3 +132,28 @@ def test_ids_that_come_back_leave_nothing_behind() -> None:
     fold(state, *[event("enqueue", 1000, f"new{i}") for i in range(4)])
     assert {f"new{i}" for i in range(4)} <= set(state.figures.runs[None].lives)
     assert (state.figures.lives_kept, state.figures.evicted) == (10, 0)
+
+
+def test_the_host_told_of_least_recently_makes_room() -> None:
+    """Every slot lost may be a new machine: the newest thousand are known, and one that loses again stays."""
+    lost = [event("preempt", i, host=f"h{i}") for i in range(MAX_HOSTS)]
+    state = fold(watched(), *lost, event("preempt", 5000, host="h0"), event("preempt", 6000, host="one more"))
+    hosts = state.figures.lanes["default"].hosts
+    assert len(hosts) == MAX_HOSTS
+    assert "h1" not in hosts and {"h0", "h2", "one more"} <= hosts.keys()
+
+
+@pytest.mark.parametrize("word", ["run", "host"])
+def test_a_new_name_costs_the_same_however_many_there_were(word: str) -> None:
+    """A run per task, a host per preemption: the ten-thousandth is no dearer than the hundredth."""
+
+    def seconds(count: int) -> float:
+        state = watched()
+        fold(state, *[event("preempt", 0, **{word: f"before{i}"}) for i in range(count)])
+        records = decode_chunk(
+            b"".join(json.dumps(event("preempt", 0, **{word: f"n{i}"})).encode() + b"\n" for i in range(500))
+        ).records
+        return min(timeit.repeat(lambda: state.fold(records, "a", T0_MS), number=1, repeat=1))
+
+    few, many = seconds(100), seconds(9_000)
+    assert many < 4 * few + 0.05

@@ -1,9 +1,11 @@
 """Names of shards and their parts, as the spend store reads them too."""
 
+import msgspec
 import pytest
 
 from preempt_exporter.spend.parts import read_shard_name
 from preempt_exporter.state.shards import part_of
+from tests.state.folding import T0_MS, fold, watched
 
 
 @pytest.mark.parametrize(
@@ -25,3 +27,12 @@ def test_exporter_and_store_read_a_shards_name_alike(name: str) -> None:
     read = read_shard_name(name)
     expected = None if read.cases is None else (read.base, read.cases.first, read.cases.last)
     assert part_of(name) == expected
+
+
+def test_cases_past_what_a_number_holds_are_none() -> None:
+    """The store refuses such a name; on a line by hand it is a whole shard's, and the state can be kept."""
+    name = "3/0-" + "9" * 30
+    commit = {"event": "commit", "run": "r", "shard": name, "epoch": 0, "ts_ms": T0_MS}
+    state = fold(watched(), commit | {"tokens": 1, "artifact_digest": "d"})
+    assert state.figures.runs["r"].counters.shards_accepted == 1
+    assert msgspec.msgpack.encode(state.figures)

@@ -537,3 +537,53 @@ def test_a_rotation_seen_half_way_is_counted(ledger: Path, lines: Lines, follow:
     reader.wait(1_000)
     assert reader.lines == lines.written
     assert reader.tail.stats.rotations == 1
+
+
+def test_a_copy_in_the_making_that_got_the_inode_of_an_older_copy_while_down(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """An inode alone does not make a form of whose content nothing is known the one that was seen before the restart.
+
+    Stopped seconds after a copy-and-truncate; started again in the middle of the next one.
+    """
+    copy = ledger.with_name("l.jsonl.1")
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    shutil.copyfile(ledger, copy)
+    reader.poll()
+    ledger.write_bytes(b"")
+    reader.poll()
+
+    def copy_half() -> None:
+        lines.append(ledger, 6)
+        copy.write_bytes(ledger.read_bytes()[: 3 * 60])
+
+    reader.restart(copy_half)
+    reader.poll()
+    shutil.copyfile(ledger, copy)
+    reader.wait(2 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_replaced_twice_with_a_restart_between_and_the_first_inode_again(
+    ledger: Path, lines: Lines, follow: Follow, tmp_path: Path
+) -> None:
+    """A file that got a known inode may hold lines that another file brought since: they are not read twice."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    lines.append(ledger, 5)
+    reader = follow(ledger)
+    reader.poll()
+    first.hardlink_to(ledger)
+    second.write_bytes(ledger.read_bytes() + lines.make(4))
+    second.replace(ledger)
+    reader.poll()
+
+    def replace_again() -> None:
+        first.write_bytes(ledger.read_bytes() + lines.make(3))
+        first.replace(ledger)
+
+    reader.restart(replace_again)
+    reader.wait(2 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0

@@ -47,7 +47,7 @@ def _sum_lines(lines: Lines, name: str, runs: Iterable[Run], survey: Survey) -> 
     for state in RUN_STATES:
         count = sum(survey.runs[run.name][state] for run in runs)
         _add(lines, "preempt_run_tasks", count, run=name, state=state)
-    _add(lines, "preempt_spend_reserved_tokens", sum(run.reserved_tokens for run in runs), run=name)
+    _add(lines, "preempt_spend_reserved_tokens", sum(run.reserved_tokens() for run in runs), run=name)
     _add(lines, "preempt_leases_open", sum(run.leases_open(survey.now_ms) for run in runs), run=name)
     _add(lines, "preempt_leases_overdue", sum(run.leases_overdue(survey.now_ms) for run in runs), run=name)
 

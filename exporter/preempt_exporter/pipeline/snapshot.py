@@ -18,6 +18,13 @@ from msgspec import Struct
 from preempt_exporter.clock import Clock
 from preempt_exporter.errors import UnreadableInput, UsageError
 from preempt_exporter.own_file import own_file
+from preempt_exporter.pipeline.stored_paths import (
+    Respell,
+    figures_respelled,
+    positions_respelled,
+    restored,
+    stored,
+)
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.tail.positions import Positions, TailStats
 from preempt_exporter.tail.source import STATE_MAGIC
@@ -102,7 +109,7 @@ class SnapshotKeeper:
         """Put it on disk; what fails (no room, read-only) is said once and tried again at the next turn."""
         self._written_s = self._clock.monotonic_s()
         with lock:
-            body = msgspec.msgpack.encode(snapshot)
+            body = _encoded(snapshot)
         moment_ms = self._clock.now_ms()
         try:
             self._replace(MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
@@ -181,6 +188,21 @@ def _locked(path: Path) -> IO[bytes]:
     return file
 
 
+def _encoded(snapshot: Snapshot) -> bytes:
+    try:
+        return msgspec.msgpack.encode(snapshot)
+    except UnicodeEncodeError:
+        return msgspec.msgpack.encode(_respelled(snapshot, stored))
+
+
+def _respelled(snapshot: Snapshot, respell: Respell) -> Snapshot:
+    return Snapshot(
+        figures_respelled(snapshot.figures, respell),
+        positions_respelled(snapshot.positions, respell),
+        snapshot.tail_counts,
+    )
+
+
 def _decoded(content: bytes) -> Snapshot:
     """`ValueError` says why the bytes are no snapshot of ours."""
     header, newline, body = content.partition(b"\n")
@@ -189,6 +211,6 @@ def _decoded(content: bytes) -> Snapshot:
     if hashlib.sha256(body).hexdigest().encode() != header.removeprefix(MAGIC):
         raise ValueError("damaged: its checksum does not match")
     try:
-        return msgspec.msgpack.decode(body, type=Snapshot)
+        return _respelled(msgspec.msgpack.decode(body, type=Snapshot), restored)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"damaged: {error}") from error

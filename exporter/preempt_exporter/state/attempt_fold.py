@@ -6,6 +6,7 @@ from preempt_exporter.ledger.records import Attempt
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.lane import remember_loss
 from preempt_exporter.state.repeats import LedgerMemory
+from preempt_exporter.state.totals import total
 
 MAX_JOBS_PER_RUN = 1_000_000
 
@@ -30,9 +31,9 @@ def fold_attempt(figures: Figures, memory: LedgerMemory, attempt: Attempt, now_m
         kept = replace(attempt, ts_ms=now_ms)
     lane = figures.lane(attempt.lane)
     lane.attempts[attempt.outcome if attempt.outcome in ("ok", "preempted") else "failed"] += 1
-    lane.tokens_in += attempt.tokens_in or 0
-    lane.tokens_out += attempt.tokens_out or 0
-    lane.interventions += attempt.interventions
+    lane.tokens_in = total(lane.tokens_in, attempt.tokens_in or 0)
+    lane.tokens_out = total(lane.tokens_out, attempt.tokens_out or 0)
+    lane.interventions = total(lane.interventions, attempt.interventions)
     lane.wait.observe(attempt.start_s - attempt.enqueue_s)
     lane.run.observe(attempt.end_s - attempt.start_s)
     lane.record_attempt(kept)

@@ -1,5 +1,7 @@
 """Everything that the lines add up to, as one record: what a snapshot holds beside the read positions."""
 
+from itertools import islice
+
 from msgspec import Struct, field
 
 from preempt_exporter.ledger.decode import LINE_ERROR_REASONS
@@ -87,13 +89,14 @@ class Figures(Struct):
         """
         run = self.runs.get(name)
         if run is None:
-            labelled = (
-                name is not None
-                and name != OTHER
-                and sum(other.labelled and not other.has_left(now_ms) for other in self.runs.values()) < MAX_LIVE_RUNS
-            )
+            labelled = name is not None and name != OTHER and self._has_room_for_a_run(now_ms)
             run = self.runs[name] = Run(name=name, labelled=labelled)
         return run
+
+    def _has_room_for_a_run(self, now_ms: int) -> bool:
+        """Whether fewer than `MAX_LIVE_RUNS` runs hold label values; looks no further than it must."""
+        holders = (run for run in self.runs.values() if run.labelled and not run.has_left(now_ms))
+        return next(islice(holders, MAX_LIVE_RUNS - 1, None), None) is None
 
     def counters_of(self, run: Run) -> tuple[RunCounters, ...]:
         """Where a count of `run` goes: its own, and the shared `other` when it has no label value of its own."""

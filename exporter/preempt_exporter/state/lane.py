@@ -49,10 +49,6 @@ class HostPreemptions(Struct):
             sum(moment > since_ms for moment in self.attempts_ms),
         )
 
-    def newest_ms(self) -> int:
-        """The newest loss of either kind."""
-        return max(max(self.events_ms, default=0), max(self.attempts_ms, default=0))
-
 
 class Lane(Struct, kw_only=True):
     """Counters, switches and measurement windows of one lane. `name` is its bounded label value."""
@@ -127,12 +123,13 @@ class Lane(Struct, kw_only=True):
             self.window_version += 1
 
     def host_losses(self, host: str) -> HostPreemptions:
-        """The record of one host; the host whose last loss is oldest makes room when there are too many."""
-        losses = self.hosts.get(host)
+        """The record of one host; the one that was told of least recently makes room when there are too many."""
+        losses = self.hosts.pop(host, None)
         if losses is None:
             if len(self.hosts) >= MAX_HOSTS:
-                del self.hosts[min(self.hosts, key=lambda name: self.hosts[name].newest_ms())]
-            losses = self.hosts[host] = HostPreemptions()
+                del self.hosts[next(iter(self.hosts))]
+            losses = HostPreemptions()
+        self.hosts[host] = losses  # told of last, it stands last
         return losses
 
     def host_preempts_max(self, now_ms: int) -> int:

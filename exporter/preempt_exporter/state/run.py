@@ -5,6 +5,7 @@ from msgspec import Struct, field
 from preempt_exporter.ledger.records import MAX_EXACT_INTEGER
 from preempt_exporter.state.life import ENDED_STATES, Life
 from preempt_exporter.state.shards import MAX_SHARDS_PER_RUN, AcceptedShards
+from preempt_exporter.state.totals import MAX_TOTAL
 
 HOUR_MS = 60 * 60 * 1000
 LEAVES_AFTER_CLOSE_MS = HOUR_MS
@@ -50,7 +51,6 @@ class Run(Struct, kw_only=True):
     stopped: bool = False
     counters: RunCounters = field(default_factory=RunCounters)
     leases: dict[tuple[str, int], Lease] = field(default_factory=dict)
-    reserved_tokens: int = 0
     settled: dict[str, int] = field(default_factory=dict)
     """By shard, the highest epoch committed or released: a reservation read after its end opens nothing."""
     accepted: AcceptedShards = field(default_factory=AcceptedShards)
@@ -111,7 +111,6 @@ class Run(Struct, kw_only=True):
         if len(self.leases) >= MAX_SHARDS_PER_RUN:
             return
         self.leases[shard, epoch] = Lease(tokens, expires_ms)
-        self.reserved_tokens += tokens
 
     def settle_lease(self, shard: str, epoch: int) -> None:
         """A `commit` or `release` was seen."""
@@ -121,9 +120,11 @@ class Run(Struct, kw_only=True):
 
     def close_lease(self, shard: str, epoch: int) -> None:
         """Return what the epoch had reserved, if anything."""
-        lease = self.leases.pop((shard, epoch), None)
-        if lease is not None:
-            self.reserved_tokens -= lease.tokens
+        self.leases.pop((shard, epoch), None)
+
+    def reserved_tokens(self) -> int:
+        """Tokens reserved, neither committed nor released."""
+        return min(sum(lease.tokens for lease in self.leases.values()), MAX_TOTAL)
 
     def leases_open(self, now_ms: int) -> int:
         """Leases that are live: not expired, neither committed nor released."""

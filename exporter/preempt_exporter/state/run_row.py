@@ -38,7 +38,7 @@ def run_rows(figures: Figures, survey: Survey) -> list[RunRow]:
             projected_slack_seconds=run.projected_slack_s(now_ms),
             remaining=run.remaining(),
             spend_budget_tokens=run.budget_tokens,
-            spend_reserved_tokens=run.reserved_tokens,
+            spend_reserved_tokens=run.reserved_tokens(),
             spend_committed_tokens=run.counters.committed_tokens,
             spend_burned_tokens=run.counters.burned_tokens,
             leases_open=run.leases_open(now_ms),

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
+from preempt_exporter.ledger.records import MAX_EXACT_INTEGER
+
 MAX_SHARDS_PER_RUN = 1_000_000
 """How many names a run remembers; beyond that a shard counts each time it is committed."""
 
@@ -12,11 +14,15 @@ _PART = re.compile(r"(.+)/([0-9]{1,256})-([0-9]{1,256})", re.DOTALL)
 
 
 def part_of(shard: str) -> tuple[str, int, int] | None:
-    """The whole shard, first and last case that a part's name (`3/30-49`) gives; None for a whole shard."""
+    """The whole shard, first and last case that a part's name (`3/30-49`) gives; None for a whole shard.
+
+    Cases in reverse or past 2^53 are none: a name that looks so is a whole shard's.
+    """
     match = _PART.fullmatch(shard)
-    if match is None or int(match[2]) > int(match[3]):
+    if match is None:
         return None
-    return match[1], int(match[2]), int(match[3])
+    first, last = int(match[2]), int(match[3])
+    return (match[1], first, last) if first <= last <= MAX_EXACT_INTEGER else None
 
 
 class AcceptedShards(Struct):

@@ -14,6 +14,7 @@ from preempt_exporter.ledger.records import (
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.lane import OTHER
 from preempt_exporter.state.run import Run
+from preempt_exporter.state.totals import total
 
 
 def fold_spend(figures: Figures, event: SpendEvent, moment_ms: int, now_ms: int) -> None:
@@ -32,7 +33,7 @@ def fold_spend(figures: Figures, event: SpendEvent, moment_ms: int, now_ms: int)
         case Release():
             run.settle_lease(event.shard, event.epoch)
             for counters in figures.counters_of(run):
-                counters.burned_tokens += event.burned_tokens or 0
+                counters.burned_tokens = total(counters.burned_tokens, event.burned_tokens or 0)
         case Refuse():
             op = event.op if event.op in REFUSAL_OPS else OTHER
             figures.refusals[op][event.reason if event.reason in REFUSAL_REASONS else OTHER] += 1
@@ -53,7 +54,7 @@ def accept_newly_covered(figures: Figures, run: Run, moment_ms: int) -> None:
 def _commit(figures: Figures, run: Run, event: Commit, moment_ms: int) -> None:
     run.settle_lease(event.shard, event.epoch)
     for counters in figures.counters_of(run):
-        counters.committed_tokens += event.tokens
+        counters.committed_tokens = total(counters.committed_tokens, event.tokens)
     for _ in range(run.accepted.accept(event.shard, event.epoch, run.cases_per_shard)):
         _count_accepted(figures, run, moment_ms)
 

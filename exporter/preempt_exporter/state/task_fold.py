@@ -21,6 +21,7 @@ from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.lane import OTHER, Lane, remember_loss
 from preempt_exporter.state.life import COMPLETE, DRAINED, PREEMPTED, QUEUED, REJECTED, RUNNING, Life
 from preempt_exporter.state.run import Run
+from preempt_exporter.state.totals import total
 
 MAX_REASON_CHARACTERS = 256
 
@@ -90,13 +91,13 @@ class TaskFold:
     def count(self, event: TaskEvent, moment_ms: int, lane: Lane) -> None:
         """What an event counts whatever it does to a life."""
         if type(event) is Preempt:
-            lane.restart_tokens += event.wasted_tokens
+            lane.restart_tokens = total(lane.restart_tokens, event.wasted_tokens)
             if event.host:
                 remember_loss(lane.host_losses(event.host).events_ms, moment_ms)
         elif type(event) is Reject:
             lane.rejects[event.reason if event.reason in REJECT_REASONS else OTHER] += 1
         elif type(event) is Complete:
-            lane.output_tokens += event.output_tokens
+            lane.output_tokens = total(lane.output_tokens, event.output_tokens)
 
     def _heartbeat(self, life: Life, event: Heartbeat, moment_ms: int, lane: Lane, run: Run) -> None:
         life.state = RUNNING
@@ -157,7 +158,7 @@ class TaskFold:
         self._end(life, DRAINED, moment_ms, lane, run)
 
     def _complete(self, life: Life, event: Complete, moment_ms: int, lane: Lane, run: Run) -> None:
-        lane.output_tokens += event.output_tokens
+        lane.output_tokens = total(lane.output_tokens, event.output_tokens)
         if event.restart_tokens > life.restart_tokens:
             life.restart_tokens = event.restart_tokens
         life.output_tokens = event.output_tokens

@@ -145,10 +145,14 @@ class Seating:
         elif seat == "live":
             track.rotated_here = False
             track.dirty = True
+        reborn = track.unverified and track.seat == "detached"
         if track.path != path or track.seat != seat:
             track.path, track.seat = path, seat
             track.real_path = self._around.real_path(path)
         track.note(found, now_s)
+        if reborn:
+            # Its inode was free meanwhile: another file with the same beginning may have it, and be read further on.
+            track.stage = Stage.UNJUDGED
         self._around.open_early(track)
 
     def _take_in(self, key: Key, path: str, seat: Seat, found: os.stat_result, now_s: float) -> None:

@@ -73,7 +73,8 @@ class Track:
         track.trail = replace(position.trail)
         track.skipping = position.skipping
         track.seen = track.size = position.trail.offset
-        track.rotated_here = position.rotated_here
+        # Without content to hold against it, an inode is no evidence over a restart.
+        track.rotated_here = position.rotated_here and position.trail.offset > 0
         track.unverified = True
         if position.finished:
             track.stage = Stage.FINISHED
