@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from preempt_exporter.spend.parts import read_shard_name
-from preempt_exporter.state.shards import part_of
+from preempt_exporter.state import shards
+from preempt_exporter.state.shards import AcceptedShards, part_of
 from tests.state.folding import T0_MS, fold, watched
 
 
@@ -36,3 +37,25 @@ def test_cases_past_what_a_number_holds_are_none() -> None:
     state = fold(watched(), commit | {"tokens": 1, "artifact_digest": "d"})
     assert state.figures.runs["r"].counters.shards_accepted == 1
     assert msgspec.msgpack.encode(state.figures)
+
+
+def test_parts_are_held_against_the_whole_only_when_they_are_as_many_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard of thousands of parts is not sorted anew at each of them."""
+    looks = []
+    covers = shards._covers_each_once
+    monkeypatch.setattr(
+        shards, "_covers_each_once", lambda parts, cases: (looks.append(cases), covers(parts, cases))[1]
+    )
+    accepted = AcceptedShards()
+    assert sum(accepted.accept(f"3/{case}-{case}", 0, 5_000) for case in range(5_000)) == 1
+    assert looks == [5_000]
+
+
+def test_cases_are_counted_on_over_repeats_compensations_and_a_restart() -> None:
+    """Each case once: a part named twice, taken back, kept in the state file, and brought again."""
+    accepted = AcceptedShards()
+    assert [accepted.accept(name, 0, 20) for name in ("3/0-9", "3/0-9", "3/5-9")] == [0, 0, 0]
+    accepted.take_back("3/5-9", 0)
+    accepted.take_back("3/0-9", 1)  # an epoch that brought nothing
+    kept = msgspec.msgpack.decode(msgspec.msgpack.encode(accepted), type=AcceptedShards)
+    assert [kept.accept("3/10-19", 1, 20), kept.accept("3/10-19", 2, 20)] == [1, 0]

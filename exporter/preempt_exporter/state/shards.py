@@ -25,11 +25,15 @@ def part_of(shard: str) -> tuple[str, int, int] | None:
     return (match[1], first, last) if first <= last <= MAX_EXACT_INTEGER else None
 
 
-class AcceptedShards(Struct):
+class AcceptedShards(Struct, dict=True):
     """Which shards and parts are accepted now, and by which epoch (None: by parts that cover the whole)."""
 
     whole: dict[str, int | None] = field(default_factory=dict)
     parts: dict[str, dict[tuple[int, int], int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """By whole shard the cases of its parts in sum: only where they are as many as it has is a closer look due."""
+        self._cases = {whole: sum(map(_length, parts)) for whole, parts in self.parts.items()}
 
     def accept(self, shard: str, epoch: int, cases_per_shard: int | None) -> int:
         """A commit of `shard` was seen; how many whole shards it made accepted (0 or 1)."""
@@ -38,7 +42,10 @@ class AcceptedShards(Struct):
             return self._accept_whole(shard, epoch)
         whole, first, last = part
         if len(self.parts) < MAX_SHARDS_PER_RUN or whole in self.parts:
-            self.parts.setdefault(whole, {})[first, last] = epoch
+            parts = self.parts.setdefault(whole, {})
+            if (first, last) not in parts:
+                self._cases[whole] = self._cases.get(whole, 0) + _length((first, last))
+            parts[first, last] = epoch
         return self._accept_if_covered(whole, cases_per_shard)
 
     def accept_covered(self, cases_per_shard: int | None) -> int:
@@ -56,18 +63,24 @@ class AcceptedShards(Struct):
         parts = self.parts.get(whole, {})
         if parts.get((first, last)) == epoch:
             del parts[first, last]
+            self._cases[whole] -= _length((first, last))
             self.whole.pop(whole, None)
 
     def _accept_if_covered(self, whole: str, cases_per_shard: int | None) -> int:
-        if cases_per_shard is None or not _covers_each_once(self.parts.get(whole, {}), cases_per_shard):
+        if cases_per_shard is None or self._cases.get(whole) != cases_per_shard:
             return 0
-        return self._accept_whole(whole, None)
+        return self._accept_whole(whole, None) if _covers_each_once(self.parts[whole], cases_per_shard) else 0
 
     def _accept_whole(self, shard: str, epoch: int | None) -> int:
         is_new = shard not in self.whole
         if not is_new or len(self.whole) < MAX_SHARDS_PER_RUN:
             self.whole[shard] = epoch
         return int(is_new)
+
+
+def _length(part: tuple[int, int]) -> int:
+    first, last = part
+    return last - first + 1
 
 
 def _covers_each_once(parts: Iterable[tuple[int, int]], cases: int) -> bool:
