@@ -90,7 +90,9 @@ class ValueSource(Struct, frozen=True, kw_only=True):
     missing: str | None = None
     """What stands in for a value that is not there or null; None: nothing does."""
     unit: str | None = None
-    """How their moment or duration is written: `s`, `ms`, `us`, `ns` or `rfc3339`; None: as ours."""
+    """How their moment or duration is written: `h`, `min`, `s`, `ms`, `us`, `ns` or `rfc3339`; None: as ours."""
+    zone_offset_s: int | None = None
+    """How far east of UTC an `rfc3339` moment was written that names no zone; None: such a one is bad."""
     quoted: bool = False
     """Whether numbers may be written in quotes."""
     plus: tuple["ValueSource", ...] = ()

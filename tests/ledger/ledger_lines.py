@@ -62,6 +62,7 @@ VALUE_TEXTS = st.sampled_from(
         *('"' + "é" * size + '"' for size in (32, 33, 64, 128, 129)),
         *('"' + "\\u00e9" * size + '"' for size in (33, 129)),
         *('"normal"', '"ok"', '"preempted"', '"slack_zero"', '"\\/"', '"\t"', ""),
+        *('"2026-11-29 15:03:14,123"', '"9999-12-31T23:59:60-23:59"', '"1970-01-01T00:00:00"'),
         *(f'"{name}"' for name in EVENT_NAMES),
     ]
 ).map(str.encode) | st.sampled_from([b'"\xff"', b'"\xed\xa0\x80"', b'"a\x00"', b"\xff"])

@@ -43,6 +43,7 @@ def sources(draw: st.DrawFn, field: str, depth: int = 1) -> ValueSource:
         otherwise=draw(st.none() | JSON_SCALARS),
         missing=draw(st.none() | JSON_SCALARS),
         unit=draw(st.none() | st.sampled_from(UNITS)) if is_time(field) else None,
+        zone_offset_s=draw(st.none() | st.integers(-86_340, 86_340)) if is_time(field) else None,
         quoted=draw(st.booleans()) and not takes_strings(field),
         plus=draw(terms),
         minus=draw(terms) if not takes_strings(field) else (),
