@@ -89,7 +89,23 @@ def test_no_mappings_are_none(tmp_path: Path) -> None:
         ("task_id: id", "task_id: {constant: ''}", "9:27", "task_id cannot be ''"),
         ("task_id: id", "task_id: {field: id, plus: [{field: 'a['}]}", "9:43", "not a path"),
         ("task_id: id", "task_id: &again {field: id, plus: [*again]}", None, "end here"),
-        ("unit: s", "unit: minutes", "8:31", "unit 'minutes' is none of s, ms, us, ns, rfc3339"),
+        ("unit: s", "unit: minutes", "8:31", "unit 'minutes' is none of h, min, s, ms, us, ns, rfc3339"),
+        ("unit: s", "unit: rfc3339, zone: Europe/Berlin", "8:46", "zone 'Europe/Berlin' is neither UTC nor an offset"),
+        ("unit: s", "unit: rfc3339, zone: Europe/Berlin", "8:46", "an hour of each year would be ambiguous"),
+        ("unit: s", "unit: rfc3339, zone: utc", "8:46", "neither UTC nor"),
+        ("unit: s", "unit: rfc3339, zone: +24:00", "8:46", "neither UTC nor"),
+        ("unit: s", "unit: rfc3339, zone: 02:00", "8:46", "neither UTC nor"),
+        ("unit: s", "unit: rfc3339, zone: ''", "8:46", "neither UTC nor"),
+        ("unit: s", "unit: rfc3339, zone: [UTC]", "8:46", "zone must be a single value"),
+        ("unit: s", "unit: s, zone: UTC", "8:34", "needs unit: rfc3339"),
+        ("unit: s", "zone: UTC", "8:25", "needs unit: rfc3339"),
+        ("unit: s", "unit: rfc3339, missing: '2026-06-11 20:00:00'", "8:49", "an RFC 3339 moment with its zone"),
+        ("unit: s", "unit: rfc3339, zone: UTC, missing: today", "8:60", "expected an RFC 3339 moment"),
+        ("task_id: id", "task_id: {field: id, zone: UTC}", "9:28", "needs unit: rfc3339"),
+        ("task_id: id", "task_id: ids[x]", "9:16", "'ids[x]' is not a path"),
+        ("task_id: id", "task_id: {field: 'ids[-0]'}", "9:24", "'ids[-0]' is not a path"),
+        ("task_id: id", "task_id: {field: ids[0]}", "9:27", "no valid YAML"),
+        ("level: [info, null]", "'[0]': x", "5:7", "'[0]' is not a path"),
         ("unit: s", "missing: -1", "8:34", "ts_ms cannot be '-1'"),
         ("unit: s", "missing: soon", "8:34", "ts_ms cannot be 'soon'"),
         ("unit: s", "unit: s, missing: 0x10", "8:43", "'0x10' is not a number"),
@@ -110,6 +126,31 @@ def test_what_is_wrong_is_told_by_line_and_column(
         rules(tmp_path, WHOLE.replace(was, now))
     if place is not None:
         assert f"{refused.value.line}:{refused.value.column}" == place
+
+
+def test_a_path_may_hold_indexes_wherever_one_stands(tmp_path: Path) -> None:
+    """In conditions, in a scalar, in a section and for the event, as a constant may stand for a moment without zone."""
+    (rule,) = rules(
+        tmp_path,
+        WHOLE.replace("attributes.", "tags[-1].")
+        .replace("event: heartbeat", "event: {field: 'e[0]', values: {beat: heartbeat}}")
+        .replace("task_id: id", "task_id: [id, 'x.ids[2][0]']")
+        .replace("unit: s", 'unit: rfc3339, zone: "+02:00", missing: 2026-06-11 20:00:00'),
+    )
+    assert rule.when[1][0] == ("tags", -1, "x.y")
+    assert rule.event.path == ("e", 0)
+    assert [source.path for source in rule.fields["task_id"]] == [("id",), ("x", "ids", 2, 0)]
+    missing = '"2026-06-11 20:00:00"'
+    assert rule.fields["ts_ms"] == (ValueSource(path=("t",), unit="rfc3339", zone_offset_s=7200, missing=missing),)
+
+
+@pytest.mark.parametrize(
+    ("zone", "offset_s"), [("UTC", 0), ("+00:00", 0), ("-10:30", -37_800), ('"+02:00"', 7200), ("+23:59", 86_340)]
+)
+def test_a_zone_is_an_offset(tmp_path: Path, zone: str, offset_s: int) -> None:
+    """In quotes or not, although YAML would read +10:30 as a number."""
+    (rule,) = rules(tmp_path, WHOLE.replace("unit: s", f"unit: rfc3339, zone: {zone}"))
+    assert rule.fields["ts_ms"][0].zone_offset_s == offset_s
 
 
 def test_where_a_field_may_be_absent_a_value_of_theirs_may_mean_that(tmp_path: Path) -> None:

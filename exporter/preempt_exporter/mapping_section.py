@@ -1,20 +1,29 @@
 """Reads `mappings` of the configuration file: how lines that nobody wrote for us are read as lines of a ledger."""
 
 import difflib
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import msgspec
 
 from preempt_exporter.ledger.line_paths import FieldPath, parse_path
-from preempt_exporter.ledger.mapped_value import FIELD_TYPES, UNITS, is_number, is_time, json_text, takes_strings
+from preempt_exporter.ledger.mapped_value import (
+    FIELD_TYPES,
+    UNITS,
+    is_number,
+    is_time,
+    json_text,
+    offset_s_of,
+    takes_strings,
+)
 from preempt_exporter.ledger.mapping import IGNORE, KINDS
 from preempt_exporter.settings import MappingRule, ValueSource
 from preempt_exporter.yaml_section import Scalar, Section
 
 MAX_DEPTH = 8
 ENTRY_KEYS = ("files", "when", "event", "fields", "other")
-VALUE_KEYS = ("field", "constant", "values", "otherwise", "missing", "unit", "quoted", "plus", "minus")
+VALUE_KEYS = ("field", "constant", "values", "otherwise", "missing", "unit", "zone", "quoted", "plus", "minus")
 
 
 def read_mappings(root: Section) -> tuple[MappingRule, ...]:
@@ -120,16 +129,18 @@ def _source(field: str, part: Scalar | Section, depth: int = 0) -> ValueSource:
     unit = part.choice("unit", UNITS)
     if unit is not None and not is_time(field):
         part.fail("unit", f"{field} is no time, and has no unit")
+    zone_offset_s = _zone_offset_s(part, unit)
     quoted = part.flag("quoted", default=False)
     values = part.section("values")
-    is_part = depth > 0 or part.has("plus")
+    text = partial(_text, field, unit=unit, zone_offset_s=zone_offset_s, is_part=depth > 0 or part.has("plus"))
     source = ValueSource(
         path=_path(part, "field", part.text("field") or "") if part.has("field") else None,
-        constant=_text(field, part, "constant", unit, is_part=is_part) or "null",
-        words={word: _text(field, values, word, unit, is_part=is_part) or "null" for word in values.names()},
-        otherwise=_text(field, part, "otherwise", unit, is_part=is_part),
-        missing=_text(field, part, "missing", unit, is_part=is_part),
+        constant=text(part, "constant") or "null",
+        words={word: text(values, word) or "null" for word in values.names()},
+        otherwise=text(part, "otherwise"),
+        missing=text(part, "missing"),
         unit=unit,
+        zone_offset_s=zone_offset_s,
         quoted=quoted,
         plus=tuple(_source(field, term, depth + 1) for term in part.parts("plus")),
         minus=tuple(_source(field, term, depth + 1) for term in part.parts("minus")),
@@ -142,12 +153,25 @@ def _source(field: str, part: Scalar | Section, depth: int = 0) -> ValueSource:
     return source
 
 
-def _text(field: str, section: Section, key: str, unit: str | None, *, is_part: bool) -> str | None:
+def _zone_offset_s(part: Section, unit: str | None) -> int | None:
+    if not part.has("zone"):
+        return None
+    if unit != "rfc3339":
+        part.fail("zone", "zone says what a moment without a zone means, and needs unit: rfc3339", at_key=True)
+    try:
+        return offset_s_of(part.text("zone") or "")
+    except ValueError as error:
+        part.fail("zone", str(error))
+
+
+def _text(
+    field: str, section: Section, key: str, unit: str | None, zone_offset_s: int | None, *, is_part: bool
+) -> str | None:
     """The JSON text of the value at `key`; None where the key is not there."""
     if key not in section.names():
         return None
     try:
-        return json_text(field, section.text(key), unit, is_part=is_part)
+        return json_text(field, section.text(key), unit, zone_offset_s, is_part=is_part)
     except ValueError as error:
         section.fail(key, str(error))
 

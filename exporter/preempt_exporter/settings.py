@@ -80,8 +80,8 @@ class LaneSettings(Struct, frozen=True, kw_only=True):
 class ValueSource(Struct, frozen=True, kw_only=True):
     """Where one of our values comes from on somebody else's line. Values of ours are kept as JSON text."""
 
-    path: tuple[str, ...] | None = None
-    """The keys that lead to the value, outermost first; None: `constant` it is."""
+    path: tuple[str | int, ...] | None = None
+    """The keys and indexes that lead to the value, outermost first; None: `constant` it is."""
     constant: str = "null"
     words: dict[str, str] = field(default_factory=dict)
     """What becomes of certain values: theirs as a word (`200`, `true`, `null`, `done`), ours as JSON text."""
@@ -90,7 +90,9 @@ class ValueSource(Struct, frozen=True, kw_only=True):
     missing: str | None = None
     """What stands in for a value that is not there or null; None: nothing does."""
     unit: str | None = None
-    """How their moment or duration is written: `s`, `ms`, `us`, `ns` or `rfc3339`; None: as ours."""
+    """How their moment or duration is written: `h`, `min`, `s`, `ms`, `us`, `ns` or `rfc3339`; None: as ours."""
+    zone_offset_s: int | None = None
+    """How far east of UTC an `rfc3339` moment was written that names no zone; None: such a one is bad."""
     quoted: bool = False
     """Whether numbers may be written in quotes."""
     plus: tuple["ValueSource", ...] = ()
@@ -105,7 +107,7 @@ class MappingRule(Struct, frozen=True, kw_only=True):
     """Where the rule stands, as `file:line`."""
     files: tuple[str, ...]
     """Absolute globs of ledgers, or of bare names, which match in any folder."""
-    when: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = ()
+    when: tuple[tuple[tuple[str | int, ...], frozenset[str]], ...] = ()
     """Conditions that must all hold: a path and the words that its value may be."""
     event: ValueSource
     """The line's kind: a constant, or a value of theirs through `words`; without words it is one of our own names."""

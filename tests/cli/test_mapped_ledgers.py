@@ -56,11 +56,11 @@ def test_report_reads_an_eval_harness_log() -> None:
 
 
 def test_report_reads_a_batch_apis_output() -> None:
-    """Requests are attempts from the batch's begin to each answer; refused and expired ones are failures."""
+    """Requests are attempts from the batch's begin to each answer; cut off, refused and expired ones are failures."""
     (lane,) = answer("report", "--json", "--slack-s=3600", *example(*BATCH))
-    assert (lane["completed"], lane["rework_multiplier"], lane["p95_wait_s"]) == (2, 2.0, 250.0)
-    assert lane["s_per_completed_job"] == pytest.approx((50 + 170) / 2)
-    assert lane["tokens_per_completed_job"] == pytest.approx((1204 + 311 + 980 + 512) / 2)
+    assert (lane["completed"], lane["rework_multiplier"], lane["p95_wait_s"]) == (1, 4.0, 250.0)
+    assert lane["s_per_completed_job"] == pytest.approx(50 + 170)
+    assert lane["tokens_per_completed_job"] == pytest.approx(1204 + 311 + 980 + 512)
 
 
 def test_report_says_what_a_mapping_left_out() -> None:
@@ -149,6 +149,20 @@ def test_explain_shows_where_each_field_came_from(capsys: pytest.CaptureFixture[
     assert '    deadline_ms   = 3600000   from task.deadline "2026-06-11T10:00:01Z", ts 1781168401.0' in out
     assert '    action  = "fail_task_not_replay"   a constant' in out
     assert "    restart_tokens = 0   from lost_tokens_total (not there)" in out
+
+
+def test_explain_names_elements_of_arrays(capsys: pytest.CaptureFixture[str]) -> None:
+    """What stood at an index is told with the index, where there was something."""
+    assert exit_status("check", "--explain", *example(*BATCH)) == 0
+    out = capsys.readouterr().out.splitlines()
+    outcomes = [line.split(None, 1)[1] for line in out if line.startswith("    outcome")]
+    reason, status = "response.body.choices[0].finish_reason", "response.status_code"
+    assert outcomes == [
+        f'= "ok"   from {reason} "stop", {status} 200',
+        f'= "length"   from {reason} "length", {status} 200',
+        f'= "failed"   from {status} 400',
+        '= "batch_expired"   from error.code "batch_expired"',
+    ]
 
 
 def test_explain_names_bad_lines_and_exits_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

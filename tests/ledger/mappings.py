@@ -28,7 +28,7 @@ def mapping_of(folder: Path, text: str) -> Mapping:
 
 
 NAMES = st.sampled_from(["event", "task_id", "job_id", "ts_ms", "a", "b.c", "ключ", "attributes"])
-PATHS = st.lists(NAMES, min_size=1, max_size=3).map(tuple)
+PATHS = st.tuples(NAMES, st.lists(NAMES | st.integers(-3, 3), max_size=2)).map(lambda drawn: (drawn[0], *drawn[1]))
 JSON_SCALARS = st.sampled_from(["null", "0", "5", '"x"', '"ok"', "true", "1.5"])
 
 
@@ -37,12 +37,13 @@ def sources(draw: st.DrawFn, field: str, depth: int = 1) -> ValueSource:
     """Any source that configuration could give `field`, and some that it could not."""
     terms = st.lists(sources(field, depth - 1), max_size=2).map(tuple) if depth else st.just(())
     return ValueSource(
-        path=draw(st.none() | PATHS | st.just((field,))),
+        path=draw(st.none() | PATHS | st.sampled_from([(field,), (field, 0), (field, -1)])),
         constant=draw(JSON_SCALARS),
         words=draw(st.dictionaries(st.sampled_from(["null", "5", "a", "x", "true"]), JSON_SCALARS, max_size=2)),
         otherwise=draw(st.none() | JSON_SCALARS),
         missing=draw(st.none() | JSON_SCALARS),
         unit=draw(st.none() | st.sampled_from(UNITS)) if is_time(field) else None,
+        zone_offset_s=draw(st.none() | st.integers(-86_340, 86_340)) if is_time(field) else None,
         quoted=draw(st.booleans()) and not takes_strings(field),
         plus=draw(terms),
         minus=draw(terms) if not takes_strings(field) else (),

@@ -1,6 +1,7 @@
 """Units, formats, words and sums of mapped values."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -32,9 +33,10 @@ def heartbeat(source: ValueSource) -> Mapping:
     )
 
 
-def moment_ms(unit: str | None, text: str, *, quoted: bool = False) -> int | str:
+def moment_ms(unit: str | None, text: str, *, quoted: bool = False, zone_offset_s: int | None = None) -> int | str:
     """What `t` with that JSON text becomes, or the reason why it is bad."""
-    decoded = heartbeat(ValueSource(path=("t",), unit=unit, quoted=quoted)).decode(b'{"t":%s}' % text.encode())
+    source = ValueSource(path=("t",), unit=unit, quoted=quoted, zone_offset_s=zone_offset_s)
+    decoded = heartbeat(source).decode(b'{"t":%s}' % text.encode())
     if decoded.bad:
         return decoded.bad[0].reason
     (record,) = decoded.records
@@ -55,6 +57,19 @@ def moment_ms(unit: str | None, text: str, *, quoted: bool = False) -> int | str
         ("ns", "1795964594123000001", LATER),
         ("ns", "1795964594122999999", LATER),
         ("ns", "99999999999999999999999999", "out_of_range"),
+        ("min", "29932743.2353850", 1_795_964_594_123),
+        ("min", "1.5", 90_000),
+        ("min", "0.000025", 2),
+        ("min", "0.000075", 4),
+        ("min", "0.00007500000000000000000000000000000000000001", 5),
+        ("min", "-1", "out_of_range"),
+        ("min", "9007199254740992", "out_of_range"),
+        ("h", "0.1", 360_000),
+        ("h", "0.00000125", 4),
+        ("h", "1e999999999", "out_of_range"),
+        ("h", "1e40", "out_of_range"),
+        ("h", "1e-999999999", 0),
+        ("h", '"1"', "wrong_type"),
         ("s", "9007199254740.9919", 9_007_199_254_740_992),
         ("s", "9007199254740.993", "out_of_range"),
         ("s", "-1", "out_of_range"),
@@ -76,6 +91,7 @@ def moment_ms(unit: str | None, text: str, *, quoted: bool = False) -> int | str
         ("rfc3339", '"2026-11-29 15:03:14.123 Z"', LATER),
         ("rfc3339", '"2016-12-31T23:59:60Z"', 1_483_228_800_000),
         ("rfc3339", '"2026-11-29T15:03:14.123"', "wrong_type"),
+        ("rfc3339", '"2026-11-29 15:03:14,123"', "wrong_type"),
         ("rfc3339", '"2026-11-29"', "wrong_type"),
         ("rfc3339", '"2026-02-30T00:00:00Z"', "out_of_range"),
         ("rfc3339", '"0000-01-01T00:00:00Z"', "out_of_range"),
@@ -99,6 +115,74 @@ def test_moments_with_zones_are_what_the_standard_library_says(moment: datetime,
     there = moment.replace(tzinfo=UTC).astimezone(timezone(timedelta(minutes=offset_minutes)))
     since = there - datetime(1970, 1, 1, tzinfo=UTC)
     assert moment_ms("rfc3339", f'"{there.isoformat()}"') == round(Fraction(since // timedelta(microseconds=1), 1000))
+
+
+@given(
+    unit=st.sampled_from([("h", 3_600_000), ("min", 60_000)]),
+    amount=st.decimals(min_value=0, max_value=10**6, allow_nan=False, allow_infinity=False, places=12),
+)
+def test_hours_and_minutes_are_exact(unit: tuple[str, int], amount: Decimal) -> None:
+    """Whatever the fraction, the nearest millisecond, half to even, as fractions of whole numbers give it."""
+    assert moment_ms(unit[0], f"{amount:f}") == round(Fraction(amount) * unit[1])
+
+
+ZONES = [0, 2 * 3600, -5 * 3600 - 1800]
+
+
+@pytest.mark.parametrize("zone_offset_s", ZONES)
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-11-29 15:03:14,123", LATER),
+        ("2026-11-29T15:03:14.123", LATER),
+        ("2026-11-29T15:03:14", LATER - 123),
+        ("2016-12-31T23:59:60", 1_483_228_800_000),
+        ("2026-11-29", "wrong_type"),
+        ("2026-11-29 15:03", "wrong_type"),
+        ("2026-11-29 15:03:14 ", "wrong_type"),
+        ("2026-11-29 15:03:14+", "wrong_type"),
+        ("2026-11-29 15:03:14 CET", "wrong_type"),
+        ("2026-02-30 00:00:00", "out_of_range"),
+    ],
+)
+def test_a_moment_without_a_zone_is_in_the_one_that_was_said(
+    zone_offset_s: int, text: str, expected: int | str
+) -> None:
+    """Python's logging and `isoformat` are moments there; what is no moment stays none."""
+    if isinstance(expected, int):
+        expected -= zone_offset_s * 1000
+    assert moment_ms("rfc3339", f'"{text}"', zone_offset_s=zone_offset_s) == expected
+
+
+@pytest.mark.parametrize("zone_offset_s", ZONES)
+@pytest.mark.parametrize(
+    "text", ["2026-11-29T15:03:14.123Z", "2026-11-29 15:03:14.123+00", "2026-11-29T16:03:14.123+01:00"]
+)
+def test_a_moment_with_a_zone_keeps_its_own(zone_offset_s: int, text: str) -> None:
+    """What was said of moments without a zone means nothing for one that has it."""
+    assert moment_ms("rfc3339", f'"{text}"', zone_offset_s=zone_offset_s) == LATER
+
+
+@pytest.mark.parametrize(
+    ("zone_offset_s", "words"), [(None, "an RFC 3339 moment with its zone"), (0, "an RFC 3339 moment")]
+)
+def test_a_zone_is_asked_for_only_where_none_was_said(zone_offset_s: int | None, words: str) -> None:
+    """The message of a bad line names what would have been a moment there."""
+    source = ValueSource(path=("t",), unit="rfc3339", zone_offset_s=zone_offset_s)
+    assert heartbeat(source).decode(b'{"t":"noon"}').bad[0].detail == f"ts_ms: expected {words} (from t)"
+
+
+@given(
+    moment=st.datetimes(min_value=datetime(1970, 1, 2), max_value=datetime(9000, 1, 1)),
+    offset_minutes=st.integers(-23 * 60 - 59, 23 * 60 + 59),
+)
+def test_what_isoformat_writes_without_a_zone_is_the_moment_there(moment: datetime, offset_minutes: int) -> None:
+    """A zone beside the unit does what `replace(tzinfo=...)` does."""
+    offset_s = offset_minutes * 60
+    there = moment.replace(tzinfo=timezone(timedelta(seconds=offset_s)))
+    assert moment_ms("rfc3339", f'"{moment.isoformat()}"', zone_offset_s=offset_s) == moment_ms(
+        "rfc3339", f'"{there.isoformat()}"'
+    )
 
 
 @pytest.mark.parametrize(

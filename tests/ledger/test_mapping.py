@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -154,3 +155,49 @@ def test_a_field_that_the_kind_does_not_read_is_not_looked_at(tmp_path: Path) ->
     assert [bad.reason for bad in decoded.bad] == ["out_of_range"]
     lost = mapping.decode(b'{"e":"lost","t":1,"id":"a","w":3,"n":1}')
     assert lost.records == [Preempt(task_id="a", ts_ms=1, wasted_tokens=3, restart_tokens=3, preempts=1)]
+
+
+BY_INDEX = """
+event: {field: "kinds[-1].name", values: {beat: heartbeat}}
+when: {"levels[0]": [info, 3]}
+fields:
+  ts_ms: {field: "times[1]", unit: s}
+  task_id: ids[0][-1]
+"""
+
+
+def test_elements_of_arrays_say_what_a_line_is(tmp_path: Path) -> None:
+    """Event, condition and fields may each stand in an array."""
+    line = b'{"kinds":[{"name":"end"},{"name":"beat"}],"levels":[3.0],"times":[1,2.5],"ids":[["x","a"],["b"]]}'
+    assert mapping_of(tmp_path, BY_INDEX).decode(line).records == [Heartbeat(task_id="a", ts_ms=2500)]
+
+
+def test_what_is_no_array_or_out_of_reach_is_not_there(tmp_path: Path) -> None:
+    """An object with the index for a key is no array; what is found is judged as ever."""
+    mapping = mapping_of(tmp_path, BY_INDEX + "other: bad")
+    start = b'{"kinds":[{"name":"beat"}],"levels":["info"],"times":'
+    texts = (b"[1]", b'{"1":5}', b'"[1,2]"', b"null", b"[]", b"[1,null]", b"[1,[2]]", b'[1,"\xff"]', b"[[[[1]]]]")
+    fates = [mapping.decode(start + text + b',"ids":[["a"]]}').bad[0] for text in texts]
+    missing, wrong = "missing_field", "wrong_type"
+    assert [bad.reason for bad in fates] == [missing] * 5 + [wrong, wrong, wrong, missing]
+    assert fates[0].detail == "ts_ms (from times[1])"
+    (nobodys,) = mapping.decode(b'{"levels":{"0":"info"},"kinds":[{"name":"beat"}]}').bad
+    assert nobodys.detail == "no rule speaks of the line: levels[0] is not there"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"[1", "not_json"),
+        (b"[1,2]]", "not_json"),
+        (b"[1,]", "not_json"),
+        (b"[1,NaN]", "out_of_range"),
+        (b'[1,{"\xff":2}]', "wrong_type"),
+        (b"[" * 128 + b"]" * 128, "too_deep"),
+        (b"[" * 100_000, "too_deep"),
+    ],
+)
+def test_a_broken_array_makes_its_line_bad(tmp_path: Path, text: bytes, reason: str) -> None:
+    """For the native reader's reason, within the limits of any line."""
+    line = b'{"kinds":[{"name":"beat"}],"levels":["info"],"times":%s,"ids":[["a"]]}' % text
+    assert [bad.reason for bad in mapping_of(tmp_path, BY_INDEX).decode(line).bad] == [reason]

@@ -23,14 +23,23 @@ Raises `Refused` for a text that cannot be converted; what needs no conversion p
 reader to judge.
 """
 
-UNITS: Final = ("s", "ms", "us", "ns", "rfc3339")
+_SECONDS: Final = {
+    "h": Decimal(3600),
+    "min": Decimal(60),
+    "s": Decimal(1),
+    "ms": Decimal("1e-3"),
+    "us": Decimal("1e-6"),
+    "ns": Decimal("1e-9"),
+    "rfc3339": Decimal(1),
+}
+UNITS: Final = tuple(_SECONDS)
 
-_POWER_OF_TEN: Final = {"s": 0, "rfc3339": 0, "ms": -3, "us": -6, "ns": -9}
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ]([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(?:[.,](\d{1,30}))?"
-    r" ?(?:([Zz])|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)",
+    r"(?: ?([Zz]|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?))?",
     re.ASCII,
 )
+_ZONE = re.compile(r"UTC|([+-])([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _MAX_DIGITS = 40
@@ -57,7 +66,24 @@ def is_time(field: str) -> bool:
     return field.endswith(("_ms", "_s"))
 
 
-def json_text(field: str, word: str | None, unit: str | None = None, *, is_part: bool = False) -> str:
+def offset_s_of(zone: str) -> int:
+    """How far east of UTC a configured zone is; `ValueError` with a sentence for one that is not the same all year."""
+    offset = _ZONE.fullmatch(zone)
+    if offset is None:
+        raise ValueError(
+            f"zone '{zone}' is neither UTC nor an offset such as \"+02:00\"; where clocks change, an hour of each year "
+            "would be ambiguous"
+        )
+    return _offset_s(offset[1], offset[2], offset[3])
+
+
+def _offset_s(sign: str | None, hours: str | None, minutes: str | None) -> int:
+    return (int(hours or 0) * 60 + int(minutes or 0)) * (-60 if sign == "-" else 60)
+
+
+def json_text(
+    field: str, word: str | None, unit: str | None = None, zone_offset_s: int | None = None, *, is_part: bool = False
+) -> str:
     """The JSON text of a configured value; `ValueError` where `field` cannot hold it.
 
     A value with a `unit` stands for one on the line, which is converted: it has to be a number, or an RFC 3339 moment.
@@ -68,7 +94,10 @@ def json_text(field: str, word: str | None, unit: str | None = None, *, is_part:
     elif unit is not None:
         text = msgspec.json.encode(word) if unit == "rfc3339" else word.encode()
         try:
-            _moment_s(field, text) if unit == "rfc3339" else _decimal(field, _checked_number(word), quoted=False)
+            if unit == "rfc3339":
+                _moment_s(field, text, zone_offset_s)
+            else:
+                _decimal(field, _checked_number(word), quoted=False)
         except Refused as refused:
             raise ValueError(refused.detail) from None
         return text.decode()
@@ -223,18 +252,19 @@ def _quantity_reader(
         for sign, group in ((1, source.plus), (-1, source.minus))
         for term in group
     ]
-    shift = 0
+    scale = Decimal(1)
     if source.unit is not None:
-        shift = _POWER_OF_TEN[source.unit] - _POWER_OF_TEN["ms" if field.endswith("_ms") else "s"]
+        scale = _SECONDS[source.unit] / _SECONDS["ms" if field.endswith("_ms") else "s"]
 
     def read(texts: list[bytes]) -> Decimal | bytes:
         text = translated(texts)
         if text in (b"", b"null"):
             return text
         if source.unit == "rfc3339":
-            total = _moment_s(field, text).scaleb(shift, _EXACT)
+            total = _moment_s(field, text, source.zone_offset_s)
         else:
-            total = _decimal(field, text, quoted=source.quoted).scaleb(shift, _EXACT)
+            total = _decimal(field, text, quoted=source.quoted)
+        total = _EXACT.multiply(total, scale)
         for sign, term in terms:
             amount = term(texts)
             if isinstance(amount, bytes):
@@ -260,17 +290,20 @@ def _decimal(field: str, text: bytes, *, quoted: bool) -> Decimal:
     return value if value.adjusted() > -_MAX_DIGITS else Decimal(0)
 
 
-def _moment_s(field: str, text: bytes) -> Decimal:
-    """Unix seconds of an RFC 3339 moment with its zone; a leap second is the second after."""
+def _moment_s(field: str, text: bytes, zone_offset_s: int | None) -> Decimal:
+    """Unix seconds of an RFC 3339 moment with its zone or else that one; a leap second is the second after."""
     moment = _RFC3339.fullmatch(_string(field, text)) if text[:1] == b'"' else None
-    if moment is None:
-        raise Refused("wrong_type", f"{field}: expected an RFC 3339 moment with its zone")
+    offset_s = zone_offset_s
+    if moment is not None and moment[8]:
+        offset_s = _offset_s(moment[9], moment[10], moment[11]) if moment[9] else 0
+    if moment is None or offset_s is None:
+        with_zone = " with its zone" if zone_offset_s is None else ""
+        raise Refused("wrong_type", f"{field}: expected an RFC 3339 moment{with_zone}")
     year, month, day, hour, minute, second = (int(moment[group]) for group in range(1, 7))
     try:
         days = date(year, month, day).toordinal() - _EPOCH_DAY
     except ValueError:
         raise Refused("out_of_range", f"{field}: no such day") from None
-    offset_s = 0 if moment[8] else (int(moment[10]) * 60 + int(moment[11] or 0)) * (-60 if moment[9] == "-" else 60)
     seconds = ((days * 24 + hour) * 60 + minute) * 60 + second - offset_s
     return _EXACT.add(Decimal(seconds), Decimal(f"0.{moment[7] or '0'}"))
 
