@@ -501,6 +501,23 @@ def test_a_name_that_is_no_text_is_shown_with_escapes(start: Callable[..., Stepp
     assert (health["lines"], health["ledger"]) == (1, None)
 
 
+def test_it_is_ready_no_sooner_than_its_scrape_is(
+    start: Callable[..., Stepped], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for readiness and then asks gets the ledger's families, whatever the reader does in between."""
+    ledger = tmp_path / "l.jsonl"
+    ledger.write_text(heartbeats(2))
+    stepped = start(ledger)
+    seen = []
+
+    def look(reader: Reader) -> None:
+        seen.append((stepped.exposition.ready(), "preempt_events_total" in stepped.scrape().names()))
+
+    monkeypatch.setattr(Reader, "_do_what_is_due", look)
+    stepped.step(2)
+    assert seen == [(False, False), (True, True)]
+
+
 def test_the_folders_are_let_go_before_the_last_state_is_written(
     start: Callable[..., Stepped], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,7 +106,7 @@ class Reader:
 
     def is_ready(self) -> bool:
         """Whether every readable file has been read to the size it had at the start."""
-        return self._ready
+        return self._reading.ready
 
     def reading(self) -> Reading:
         """How the reading goes, for the self families; what is behind grows older while nothing is read."""
