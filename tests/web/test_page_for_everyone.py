@@ -135,7 +135,7 @@ def test_it_rests_while_hidden_and_returns_when_seen(page: Page, server: Running
         document.dispatchEvent(new Event("visibilitychange"));
     }"""
     let_time_pass(page, steps=30, step_ms=2000)
-    assert seen.count("/api/v1/overview") >= 5, "while it is seen it asks"
+    assert seen.count("/api/v1/overview") >= 2, "while it is seen it asks, more patiently where answers are slow"
     page.evaluate(hide, True)
     seen.clear()
     let_time_pass(page, steps=60, step_ms=60_000)
