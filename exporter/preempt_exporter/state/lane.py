@@ -66,8 +66,10 @@ class Lane(Struct, kw_only=True):
     hosts: dict[str, HostPreemptions] = field(default_factory=dict)
     waits_ms: list[int] = field(default_factory=list)
     """Enqueue to first admit, of the newest lives and of some older ones."""
-    steps: list[tuple[int, int]] = field(default_factory=list)
-    """The newest checkpoint steps (tokens gained, milliseconds taken), and some older ones."""
+    step_tokens: list[int] = field(default_factory=list)
+    """Tokens gained in the newest checkpoint steps, and in some older ones."""
+    step_durations_ms: list[int] = field(default_factory=list)
+    """How long each of these steps took. Two lists of numbers: the collector has nothing to look at in them."""
     attempts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ATTEMPT_OUTCOMES, 0))
     jobs_completed: int = 0
     tokens_in: int = 0
@@ -82,17 +84,22 @@ class Lane(Struct, kw_only=True):
 
     def record_step(self, tokens: int, elapsed_ms: int) -> None:
         """Remember one checkpoint step of `tokens` gained in `elapsed_ms`, both above 0."""
-        self.steps.append((tokens, elapsed_ms))
+        self.step_tokens.append(tokens)
+        self.step_durations_ms.append(elapsed_ms)
 
     def forget_old_steps(self) -> None:
         """Keep the newest `RATE_STEPS` and, so that it stays cheap, as many older ones again at most."""
-        if len(self.steps) > 2 * RATE_STEPS:
-            del self.steps[:-RATE_STEPS]
+        if len(self.step_durations_ms) > 2 * RATE_STEPS:
+            del self.step_tokens[:-RATE_STEPS]
+            del self.step_durations_ms[:-RATE_STEPS]
 
     def decode_tokens_per_ms(self) -> float | None:
         """Tokens per millisecond over the newest `RATE_STEPS` checkpoint steps; None before the first."""
-        newest = self.steps[-RATE_STEPS:]
-        return sum(tokens for tokens, _ in newest) / sum(ms for _, ms in newest) if newest else None
+        return (
+            sum(self.step_tokens[-RATE_STEPS:]) / sum(self.step_durations_ms[-RATE_STEPS:])
+            if self.step_durations_ms
+            else None
+        )
 
     def record_wait(self, wait_ms: int) -> None:
         """Remember how long a life waited for its first admission."""

@@ -117,7 +117,8 @@ class Watched:
                     tokens = record.checkpoint_tokens
                     step_ms = life.step_ms
                     if step_ms is not None and tokens > life.step_tokens and moment_ms > step_ms:
-                        lane.steps.append((tokens - life.step_tokens, moment_ms - step_ms))
+                        lane.step_tokens.append(tokens - life.step_tokens)
+                        lane.step_durations_ms.append(moment_ms - step_ms)
                     life.step_ms = moment_ms
                     life.step_tokens = life.checkpoint_tokens = tokens
                     output_tokens = record.output_tokens
