@@ -12,7 +12,7 @@ APPENDS = 150
 ROTATE_EVERY = 25
 VISIBLE_DEADLINE_S = 30
 LINE = (
-    '{"event": "preempt", "task_id": "seen-%05d", "lane": "free", "wasted_tokens": 1, '
+    '{"event": "preempt", "task_id": "seen-%05d", "lane": "free", "run": "nightly", "wasted_tokens": 1, '
     '"restart_tokens": 1, "preempts": 1, "ts_ms": %d}\n'
 )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench_fold import read_and_fold
+from catch_up import read_and_fold
 from generate_ledger import ledger_lines, write_ledger
 from measure import Result, ratio_in_turn, seconds_of
 from preempt_exporter.clock import SystemClock
