@@ -44,8 +44,7 @@ class Life(Struct, gc=False, eq=False, kw_only=True):
     """The running attempt's promise of its next sign of life."""
     checkpoint_tokens: int = 0
     step_ms: int | None = None
-    """Where the current checkpoint step began: the last checkpoint, or the admission."""
-    step_tokens: int = 0
+    """When the current checkpoint step began, at `checkpoint_tokens`: the last checkpoint, or the admission."""
     task_id: str
     run: str | None
     enqueued_ms: int

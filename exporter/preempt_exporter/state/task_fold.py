@@ -110,11 +110,11 @@ class TaskFold:
         life.state = RUNNING
         tokens = event.checkpoint_tokens
         if life.step_ms is not None:
-            gained, elapsed_ms = tokens - life.step_tokens, moment_ms - life.step_ms
+            gained, elapsed_ms = tokens - life.checkpoint_tokens, moment_ms - life.step_ms
             if gained > 0 and elapsed_ms > 0:
                 lane.record_step(gained, elapsed_ms)
         life.step_ms = moment_ms
-        life.step_tokens = life.checkpoint_tokens = tokens
+        life.checkpoint_tokens = tokens
         life.output_tokens = tokens if event.output_tokens is None else event.output_tokens
         if event.next_within_ms is not None:
             life.next_within_ms = event.next_within_ms
@@ -128,7 +128,7 @@ class TaskFold:
         life.state = RUNNING
         life.refused = False
         life.next_within_ms = None
-        life.step_ms, life.step_tokens = moment_ms, life.checkpoint_tokens
+        life.step_ms = moment_ms
         if event.preempts > life.preempts:
             life.preempts = event.preempts
         _learn_given(life, event)

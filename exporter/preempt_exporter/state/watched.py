@@ -116,11 +116,13 @@ class Watched:
                         life.state = RUNNING
                     tokens = record.checkpoint_tokens
                     step_ms = life.step_ms
-                    if step_ms is not None and tokens > life.step_tokens and moment_ms > step_ms:
-                        lane.step_tokens.append(tokens - life.step_tokens)
-                        lane.step_durations_ms.append(moment_ms - step_ms)
+                    if step_ms is not None:
+                        gained, elapsed_ms = tokens - life.checkpoint_tokens, moment_ms - step_ms
+                        if gained > 0 and elapsed_ms > 0:
+                            lane.step_tokens.append(gained)
+                            lane.step_durations_ms.append(elapsed_ms)
                     life.step_ms = moment_ms
-                    life.step_tokens = life.checkpoint_tokens = tokens
+                    life.checkpoint_tokens = tokens
                     output_tokens = record.output_tokens
                     life.output_tokens = tokens if output_tokens is None else output_tokens
                     promise_ms = record.next_within_ms
