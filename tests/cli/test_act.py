@@ -252,3 +252,12 @@ def test_a_run_is_stopped_in_the_store_that_is_named(ledger: Path) -> None:
         assert not store.run_summary("r").run.stopped
     finally:
         store.close()
+
+
+def test_a_ledger_that_an_action_begins_is_said(ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It may be the right one before its first line, or a slip of the pen that drains nothing."""
+    said = []
+    for _ in range(2):
+        assert exit_status("act", "drain_and_reject", "--lane", "free") == 0
+        said.append(capsys.readouterr().err)
+    assert said == [f"{ledger}: there was no such ledger; it begins with this\n", ""]

@@ -56,3 +56,12 @@ def test_a_refusal_says_what_to_do_next(
     err = capfd.readouterr().err
     assert next_step in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("flag", ["--deadlin", "--led", "--config.fil"])
+def test_the_beginning_of_a_flag_is_no_flag(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it stood for would change with the next flag that begins so."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", "--task", "t", flag, "x", "--", "true"])
+    assert stopped.value.code == 2
+    assert f"unrecognized arguments: {flag}" in capsys.readouterr().err

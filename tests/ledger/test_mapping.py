@@ -201,3 +201,16 @@ def test_a_broken_array_makes_its_line_bad(tmp_path: Path, text: bytes, reason: 
     """For the native reader's reason, within the limits of any line."""
     line = b'{"kinds":[{"name":"beat"}],"levels":["info"],"times":%s,"ids":[["a"]]}' % text
     assert [bad.reason for bad in mapping_of(tmp_path, BY_INDEX).decode(line).bad] == [reason]
+
+
+def test_an_attempt_without_its_job_lacks_a_field_and_is_of_no_unknown_kind(tmp_path: Path) -> None:
+    """The rule has said what the line is; what it says of the place is where to look."""
+    names = ("lane", "attempt", "enqueue_s", "start_s", "end_s", "outcome", "tokens_in", "tokens_out", "interventions")
+    fields = "".join(f"  {name}: {name}\n" for name in names)
+    mapping = mapping_of(tmp_path, f"event: attempt\nfields:\n  job_id: ids[0]\n{fields}")
+    line = b'{"ids": [], "lane": "free"}'
+    expected = ("missing_field", "job_id (from ids[0])")
+    (bad,) = mapping.decode(line).bad
+    verdict = mapping.explain(line).verdict
+    assert isinstance(verdict, BadLine)
+    assert [(found.reason, found.detail) for found in (bad, verdict)] == [expected, expected]

@@ -501,6 +501,14 @@ def test_a_name_that_is_no_text_is_shown_with_escapes(start: Callable[..., Stepp
     assert (health["lines"], health["ledger"]) == (1, None)
 
 
+def test_a_ledger_that_is_not_there_yet_is_said(
+    start: Callable[..., Stepped], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may come later, or its path is wrong: nobody should have to guess from zeros."""
+    start(tmp_path / "nowhere.jsonl").step(2)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["no ledger is there yet"]
+
+
 def test_it_is_ready_no_sooner_than_its_scrape_is(
     start: Callable[..., Stepped], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

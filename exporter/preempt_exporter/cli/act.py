@@ -117,6 +117,7 @@ def _directly(args: Namespace, request: ActRequest) -> dict[str, Any]:
     ledger, clock = ledger_path(args.ledger, os.environ), SystemClock()
     if not ledger.parent.is_dir():
         raise UnreadableInput(str(ledger.parent), "no such folder for the ledger; make it, or name another ledger")
+    is_new = not ledger.exists()
     with ExitStack() as stack:
         writer = stack.enter_context(LedgerWriter(ledger))
         if request.action == "reclaim_lease":
@@ -137,6 +138,8 @@ def _directly(args: Namespace, request: ActRequest) -> dict[str, Any]:
             stops_in_store=args.store is not None,
         )
         answer: ActAnswer = actions.carry_out(request)
+    if is_new and not request.dry_run:
+        print(f"{ledger}: there was no such ledger; it begins with this", file=sys.stderr)
     told: dict[str, Any] = msgspec.to_builtins(answer)
     return told
 

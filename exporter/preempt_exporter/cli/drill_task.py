@@ -135,7 +135,7 @@ def _preemptions(args: Namespace, environ: Mapping[str, str]) -> int:
         return 1
     if re.fullmatch(r"(|0|false|no|off)", word, re.IGNORECASE):
         return 0
-    raise UsageError(f"SIMULATE_PREEMPT: '{word}' is neither 1 nor 0")
+    raise UsageError(f"SIMULATE_PREEMPT: '{word}' is neither yes (1, true, on) nor no (0, false, off)")
 
 
 def _parsed(flag: str, text: str | None, parse: Any) -> Any:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from difflib import get_close_matches
 from io import TextIOBase, TextIOWrapper
-from typing import NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from preempt_exporter import __version__
 from preempt_exporter.errors import PreemptExporterError
@@ -48,7 +48,11 @@ class Command(Protocol):
 
 
 class OneLineParser(ArgumentParser):
-    """An argument parser whose errors are one line that says where help is."""
+    """An argument parser whose errors are one line that says where help is; the beginning of a flag is none."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """A flag that is cut short or misspelt is refused: what it means may change with the next flag there is."""
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""

@@ -45,7 +45,9 @@ def add_task_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--prompt-tokens", metavar="N", help="tokens that every restart reads again")
     parser.add_argument("--target-tokens", metavar="N", help="output tokens that the task is to make")
     parser.add_argument("--enqueued-ms", metavar="MS", help="when it was enqueued, Unix milliseconds (default: now)")
-    parser.add_argument("--new-life", action="store_true", help="start again a task that was drained or is complete")
+    parser.add_argument(
+        "--new-life", action="store_true", help="start again a task that was rejected, drained or completed"
+    )
     parser.add_argument("--ledger", metavar="PATH", help="the ledger to append to (default: $LEDGER_PATH)")
     add_admission_arguments(parser)
 

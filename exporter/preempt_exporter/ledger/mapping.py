@@ -21,6 +21,8 @@ from preempt_exporter.settings import MappingRule, ValueSource
 ATTEMPT: Final = "attempt"
 """How configuration names the lines that have no `event`."""
 
+_JOB_ID: Final = b'"job_id":'
+
 IGNORE: Final = "ignore"
 """What a rule says of values that mean nothing to us, so that they are not taken for unknown ones."""
 
@@ -89,6 +91,9 @@ class _Taken(Struct, frozen=True):
                     members.append(key + text)
         except Refused as refused:
             return _with_origin(BadLine(reason=refused.reason, detail=refused.detail), self.rule)
+        if self.kind == ATTEMPT and not any(member.startswith(_JOB_ID) for member in members):
+            # Without it the line would be of no kind, though the rule has said which it is.
+            return _with_origin(BadLine(reason="missing_field", detail="job_id"), self.rule)
         return b"{" + b",".join(members) + b"}"
 
 
