@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +216,15 @@ def test_sigkill_of_the_wrapper(wrapped: Wrapped) -> None:
     assert (preempt["inferred"], preempt["wasted_tokens"], preempt["preempts"]) == (True, 10, 1)
 
 
+@pytest.fixture
+def hangups_heard() -> Iterator[None]:
+    """Also where the tests were begun by `nohup`, which what they start inherits."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangups_heard")
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP])
 def test_what_a_command_left_running_is_ended_before_the_next_attempt(wrapped: Wrapped, end: signal.Signals) -> None:
     """A shell that dies of its signal leaves its own child, which may save its work until the next attempt starts."""
