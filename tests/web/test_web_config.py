@@ -37,6 +37,12 @@ def trusting(authority: trustme.CA) -> ssl.SSLContext:
     return context
 
 
+def rewrite(tmp_path: Path, text: str) -> None:
+    """Change the configuration at once, as an editor does: a server that looks meanwhile sees no half of it."""
+    (tmp_path / "web.yml.new").write_text(text)
+    (tmp_path / "web.yml.new").replace(tmp_path / "web.yml")
+
+
 def settings(tmp_path: Path, text: str) -> WebSettings:
     (tmp_path / "web.yml").write_text(text)
     return WebSettings(listen_addresses=("127.0.0.1:0",), config_file=str(tmp_path / "web.yml"))
@@ -195,7 +201,7 @@ def test_a_kept_connection_gives_what_is_asked_now_or_is_closed(
     ):
         assert kept.get("/metrics").status_code == 200
         names = "  client_allowed_sans: [other.example]\n" if before == "other name" else ""
-        (tmp_path / "web.yml").write_text(tls + REQUIRED + names)
+        rewrite(tmp_path, tls + REQUIRED + names)
         with pytest.raises(httpx.HTTPError):
             kept.get("/api/v1/tasks")
 
@@ -204,7 +210,7 @@ def test_what_was_sent_ahead_is_judged_when_its_turn_comes(tmp_path: Path, autho
     """A request that waits behind another while client certificates become required is not answered."""
     authority.cert_pem.write_to_path(tmp_path / "ca.crt")
     exposition = FakeExposition()
-    exposition.before_render = lambda: (tmp_path / "web.yml").write_text(tls + REQUIRED)
+    exposition.before_render = lambda: rewrite(tmp_path, tls + REQUIRED)
     with (
         running(exposition, settings(tmp_path, "{}\n")) as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_S) as client,
@@ -236,7 +242,7 @@ def test_a_kept_connection_outlives_a_renewed_certificate(tmp_path: Path, author
             while not answer.endswith(b"healthy\n"):
                 answer += kept.recv(1 << 16) or pytest.fail("the connection was closed")
             issue(authority, tmp_path, "server", "localhost")
-            (tmp_path / "web.yml").write_text(tls + REQUIRED + "  client_allowed_sans: [scraper.example]\n")
+            rewrite(tmp_path, tls + REQUIRED + "  client_allowed_sans: [scraper.example]\n")
 
 
 def test_users_change_while_it_runs_and_a_broken_file_changes_nothing(
@@ -246,18 +252,18 @@ def test_users_change_while_it_runs_and_a_broken_file_changes_nothing(
     before = f"basic_auth_users: {{alice: {hashed('one')}}}\n"
     with running(FakeExposition(), settings(tmp_path, before)) as server, httpx.Client(base_url=server.url) as client:
         assert client.get("/metrics", auth=("alice", "one")).status_code == 200
-        (tmp_path / "web.yml").write_text(f"basic_auth_users: {{alice: {hashed('two')}}}\n")
+        rewrite(tmp_path, f"basic_auth_users: {{alice: {hashed('two')}}}\n")
         assert client.get("/metrics", auth=("alice", "one")).status_code == 401
         assert client.get("/metrics", auth=("alice", "two")).status_code == 200
         with caplog.at_level(logging.ERROR):
-            (tmp_path / "web.yml").write_text("basic_auth_users: {alice: plain}\n")
+            rewrite(tmp_path, "basic_auth_users: {alice: plain}\n")
             for _ in range(3):
                 assert client.get("/metrics", auth=("alice", "two")).status_code == 200
                 assert client.get("/metrics").status_code == 401
             (tmp_path / "web.yml").unlink()
             assert client.get("/metrics").status_code == 401
         assert caplog.text.count("not taken over") == 2
-        (tmp_path / "web.yml").write_text("{}\n")
+        rewrite(tmp_path, "{}\n")
         assert client.get("/metrics").status_code == 200
 
 
@@ -265,10 +271,10 @@ def test_emptying_the_file_takes_no_lock_off(tmp_path: Path) -> None:
     """Between the two halves of a rewrite in place the file is empty: the login stays until the new text is there."""
     before = f"basic_auth_users: {{alice: {hashed('one')}}}\n"
     with running(FakeExposition(), settings(tmp_path, before)) as server, httpx.Client(base_url=server.url) as client:
-        (tmp_path / "web.yml").write_text("")
+        rewrite(tmp_path, "")
         assert client.get("/metrics").status_code == 401
         assert client.get("/metrics", auth=("alice", "one")).status_code == 200
-        (tmp_path / "web.yml").write_text(f"basic_auth_users: {{alice: {hashed('two')}}}\n")
+        rewrite(tmp_path, f"basic_auth_users: {{alice: {hashed('two')}}}\n")
         assert client.get("/metrics", auth=("alice", "two")).status_code == 200
 
 
