@@ -30,7 +30,11 @@ def restored(text: str) -> str:
 
 def figures_respelled(figures: Figures, respell: Respell) -> Figures:
     """The same figures, every path in them given to `respell`."""
-    return replace(figures, ledgers=[replace(memory, name=respell(memory.name)) for memory in figures.ledgers])
+    ledgers = [
+        memory if (name := respell(memory.name)) == memory.name else replace(memory, name=name)  # a copy indexes anew
+        for memory in figures.ledgers
+    ]
+    return replace(figures, ledgers=ledgers)
 
 
 def positions_respelled(positions: Positions, respell: Respell) -> Positions:
