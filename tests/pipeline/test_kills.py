@@ -89,7 +89,7 @@ def seconds_to_the_first_state(folder: Path) -> float:
     begun_s = time.monotonic()
     process = start(folder)
     while not written(folder / "state") and time.monotonic() - begun_s < SETTLE_DEADLINE_S:
-        time.sleep(0.005)
+        time.sleep(0.005)  # between two looks at a condition with a deadline
     process.kill()
     process.wait()
     return time.monotonic() - begun_s

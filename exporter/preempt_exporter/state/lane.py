@@ -95,11 +95,8 @@ class Lane(Struct, kw_only=True):
 
     def decode_tokens_per_ms(self) -> float | None:
         """Tokens per millisecond over the newest `RATE_STEPS` checkpoint steps; None before the first."""
-        return (
-            sum(self.step_tokens[-RATE_STEPS:]) / sum(self.step_durations_ms[-RATE_STEPS:])
-            if self.step_durations_ms
-            else None
-        )
+        elapsed_ms = sum(self.step_durations_ms[-RATE_STEPS:])
+        return sum(self.step_tokens[-RATE_STEPS:]) / elapsed_ms if elapsed_ms else None
 
     def record_wait(self, wait_ms: int) -> None:
         """Remember how long a life waited for its first admission."""

@@ -86,11 +86,11 @@ class LedgerMemory(Struct, dict=True):
 
     def attempts_named_like(self, attempt: Attempt) -> tuple[Attempt, ...]:
         """The remembered attempt lines with the same (`run`, `lane`, `job_id`, `attempt`)."""
-        return self._same_name.get((attempt.run, attempt.lane, attempt.job_id, attempt.attempt), ())
+        return self._same_name.get(_name(attempt), ())
 
     def knows_completed_job_of(self, attempt: Attempt) -> bool:
         """Whether a remembered attempt already completed the same job in the same lane."""
-        return (attempt.run, attempt.lane, attempt.job_id) in self._ok_counts
+        return _name(attempt)[:3] in self._ok_counts
 
     def remember_attempt(self, attempt: Attempt) -> None:
         """Add to the last attempt lines and forget the one that is 10,000 lines back."""
@@ -103,14 +103,14 @@ class LedgerMemory(Struct, dict=True):
                 del attempts[:REMEMBERED_ATTEMPTS]
 
     def _index(self, attempt: Attempt) -> None:
-        name = (attempt.run, attempt.lane, attempt.job_id, attempt.attempt)
+        name = _name(attempt)
         self._same_name[name] = (*self._same_name.get(name, ()), attempt)
         if attempt.outcome == "ok":
             job = name[:3]
             self._ok_counts[job] = self._ok_counts.get(job, 0) + 1
 
     def _drop_from_index(self, oldest: Attempt) -> None:
-        name = (oldest.run, oldest.lane, oldest.job_id, oldest.attempt)
+        name = _name(oldest)
         others = self._same_name[name][1:]
         if others:
             self._same_name[name] = others
@@ -122,3 +122,8 @@ class LedgerMemory(Struct, dict=True):
                 del self._ok_counts[job]
             else:
                 self._ok_counts[job] -= 1
+
+
+def _name(attempt: Attempt) -> tuple[str | None, str, str, int]:
+    """What tells attempts apart; without its last part, what tells jobs of a lane apart."""
+    return (attempt.run, attempt.lane, attempt.job_id, attempt.attempt)

@@ -158,7 +158,7 @@ class TaskFold:
         self._end(life, DRAINED, moment_ms, lane, run)
 
     def _complete(self, life: Life, event: Complete, moment_ms: int, lane: Lane, run: Run) -> None:
-        lane.output_tokens = total(lane.output_tokens, event.output_tokens)
+        self.count(event, moment_ms, lane)
         if event.restart_tokens > life.restart_tokens:
             life.restart_tokens = event.restart_tokens
         life.output_tokens = event.output_tokens
@@ -190,8 +190,7 @@ def _learn_given(life: Life, event: Enqueue | Admit, *, overwrite: bool = True) 
         life.prompt_tokens = event.prompt_tokens
     if event.target_tokens is not None and (overwrite or life.target_tokens is None):
         life.target_tokens = event.target_tokens
-    if event.task_budget is not None and (overwrite or not life.budget_given):
-        life.task_budget, life.budget_given = event.task_budget, True
+    _learn_budget(life, event, overwrite=overwrite)
 
 
 def _derive(life: Life, event: Admit | Reject, moment_ms: int) -> None:
@@ -205,7 +204,7 @@ def _derive(life: Life, event: Admit | Reject, moment_ms: int) -> None:
         life.deadline_ms, life.deadline_derived = max(0, age_ms + slack_ms), True
 
 
-def _learn_budget(life: Life, event: Reject, *, overwrite: bool = True) -> None:
+def _learn_budget(life: Life, event: Enqueue | Admit | Reject, *, overwrite: bool = True) -> None:
     if event.task_budget is not None and (overwrite or not life.budget_given):
         life.task_budget, life.budget_given = event.task_budget, True
 
