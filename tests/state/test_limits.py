@@ -7,7 +7,7 @@ import pytest
 
 from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.settings import LaneSettings
-from preempt_exporter.state import repeats
+from preempt_exporter.state import recent_ids
 from preempt_exporter.state.expiry import ENDS_SLACK
 from preempt_exporter.state.lane import MAX_HOSTS
 from tests.state.folding import T0_MS, attempt, event, fold, life, look, watched
@@ -82,7 +82,7 @@ def test_runs_beyond_the_hundredth_share_counters_that_never_fall() -> None:
 def test_an_id_is_a_repeat_within_the_last_hundred_thousand_only() -> None:
     """Exactly: the oldest remembered id repeats, the one before it does not."""
     state = watched()
-    fold(state, *[event("heartbeat", id=f"x{i}") for i in range(repeats.REMEMBERED_IDS)])
+    fold(state, *[event("heartbeat", id=f"x{i}") for i in range(recent_ids.REMEMBERED_IDS)])
     fold(state, event("heartbeat", id="x0"))
     assert state.figures.counts.duplicates == 1
     fold(state, event("heartbeat", id="fresh"))

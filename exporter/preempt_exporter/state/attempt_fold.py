@@ -45,7 +45,8 @@ def fold_attempt(figures: Figures, memory: LedgerMemory, attempt: Attempt, now_m
     memory.remember_attempt(attempt)
     if attempt.run is not None:
         run = figures.run(attempt.run, now_ms)
-        run.touch(now_ms if moment_ms is None else moment_ms)
+        seen_ms = now_ms if moment_ms is None else moment_ms
+        run.touch(seen_ms, seen_ms)
         if completes and attempt.job_id not in run.jobs_completed:
             if len(run.jobs_completed) < MAX_JOBS_PER_RUN:
                 run.jobs_completed.add(attempt.job_id)

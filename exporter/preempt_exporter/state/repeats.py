@@ -6,57 +6,9 @@ from typing import cast
 from msgspec import Struct, field
 
 from preempt_exporter.ledger.records import Attempt, Record
+from preempt_exporter.state.recent_ids import RecentIds
 
-REMEMBERED_IDS = 100_000
 REMEMBERED_ATTEMPTS = 10_000
-
-
-class RecentIds(Struct, dict=True):
-    """The last `REMEMBERED_IDS` ids in the order of their lines.
-
-    Two generations: what filled up is `older`, what fills is `newer`. Together they hold at least the last ids, so ids
-    in neither are new, which set arithmetic tells for a whole batch; only a hit asks for the exact position.
-    """
-
-    older: list[str] = field(default_factory=list)
-    newer: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """The sets follow from the lists, so a snapshot does without them."""
-        self.older_set = set(self.older)
-        self.newer_set = set(self.newer)
-
-    def add_all_if_new(self, ids: list[str]) -> bool:
-        """Remember the ids of a batch if none of them can be a repeat; else leave everything as it was."""
-        newer = self.newer_set
-        if not newer.isdisjoint(ids) or not self.older_set.isdisjoint(ids):
-            return False
-        before = len(newer)
-        newer.update(ids)
-        if len(newer) != before + len(ids):
-            newer.difference_update(ids)
-            return False
-        self.newer += ids
-        if len(self.newer) >= REMEMBERED_IDS:
-            self._turn()
-        return True
-
-    def add_if_new(self, line_id: str) -> bool:
-        """Remember one id unless it is among the last ones."""
-        if line_id in self.newer_set or (line_id in self.older_set and line_id in self._older_in_reach()):
-            return False
-        self.newer_set.add(line_id)
-        self.newer.append(line_id)
-        if len(self.newer) >= REMEMBERED_IDS:
-            self._turn()
-        return True
-
-    def _older_in_reach(self) -> list[str]:
-        return self.older[max(0, len(self.older) + len(self.newer) - REMEMBERED_IDS) :]
-
-    def _turn(self) -> None:
-        self.older, self.older_set = self.newer, self.newer_set
-        self.newer, self.newer_set = [], set()
 
 
 class LedgerMemory(Struct, dict=True):

@@ -64,10 +64,10 @@ class Run(Struct, kw_only=True):
             return True
         return now_ms > self.last_ms + LEAVES_AFTER_SILENCE_MS
 
-    def touch(self, moment_ms: int) -> None:
-        """A line of the run was read."""
-        self.first_ms = min(self.first_ms, moment_ms)
-        self.last_ms = max(self.last_ms, moment_ms)
+    def touch(self, oldest_ms: int, newest_ms: int) -> None:
+        """Lines of the run were read, from these two moments and between them."""
+        self.first_ms = min(self.first_ms, oldest_ms)
+        self.last_ms = max(self.last_ms, newest_ms)
 
     def record_completion(self, moment_ms: int) -> None:
         """A task, job or shard was completed at `moment_ms`."""

@@ -20,7 +20,7 @@ from preempt_exporter.state.totals import total
 def fold_spend(figures: Figures, event: SpendEvent, moment_ms: int, now_ms: int) -> None:
     """Apply one spend event of `moment_ms`, read at `now_ms`. The store decided it; here it is only counted."""
     run = figures.run(event.run, now_ms)
-    run.touch(moment_ms)
+    run.touch(moment_ms, moment_ms)
     match event:
         case Reserve():
             run.open_lease(event.shard, event.epoch, event.tokens, event.lease_expires_ms)

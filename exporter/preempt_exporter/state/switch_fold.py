@@ -29,7 +29,7 @@ def fold_switch(figures: Figures, event: SwitchEvent, now_ms: int) -> None:
             figures.mode = event.mode
         case RunOpen() | RunClose() | RunStop() | RunResume():
             run = figures.run(event.run, now_ms)
-            run.touch(moment_ms)
+            run.touch(moment_ms, moment_ms)
             _fold_run(figures, run, event, moment_ms)
 
 

@@ -3,7 +3,6 @@
 `Watched.fold` knows no clock and no disk; `now_ms` is the moment at which the lines were read.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +29,7 @@ class Watched:
         self.lanes = lanes
         self.figures.make_labels_known(lanes.names)
         self._task_fold = TaskFold(self.figures, tasks.defaults)
+        self._promised_ms = 0
         self._apply_defaults()
         self._ledger_indexes = {memory.name: index for index, memory in enumerate(self.figures.ledgers)}
 
@@ -63,49 +63,66 @@ class Watched:
         figures = self.figures
         appliers = self._task_fold.appliers
         lanes = figures.lanes
-        heartbeats: defaultdict[str, int] = defaultdict(int)
+        heartbeats = dict.fromkeys(lanes, 0)
+        promised_ms = self._promised_ms
         run_name: str | None = ""  # no run is called so
+        run = Run(name=None, labelled=False)
+        lives, oldest_ms, newest_ms = run.lives, run.first_ms, run.last_ms
         for record in records:
             kind = type(record)
             if kind is Heartbeat:
                 if record.run != run_name:
                     run_name = record.run
-                    run = figures.run(run_name, now_ms)
-                    lives = run.lives
-                life = lives.get(record.task_id)
+                    run = self._turn_to(run_name, run, oldest_ms, newest_ms, now_ms)
+                    lives, oldest_ms, newest_ms = run.lives, run.first_ms, run.last_ms
+                try:
+                    life = lives[record.task_id]
+                except KeyError:
+                    self._fold_task_event(record, run, index, now_ms)
+                    continue
                 moment_ms = record.ts_ms
-                if life is not None and life.ended_ms is None and life.ledger == index and moment_ms <= now_ms:
-                    if moment_ms > run.last_ms:
-                        run.last_ms = moment_ms
-                    elif moment_ms < run.first_ms:
-                        run.first_ms = moment_ms
+                if life.ended_ms is None and life.ledger == index and moment_ms <= now_ms:
+                    if moment_ms > newest_ms:
+                        newest_ms = moment_ms
+                    elif moment_ms < oldest_ms:
+                        oldest_ms = moment_ms
                     life.last_ms = moment_ms
                     lane_name = record.lane
                     if lane_name != life.lane and lane_name is not None:
                         life.lane = lane_name
                         figures.lane(lane_name)  # lanes get their labels in the order of the lines
-                    heartbeats[life.lane] += 1
+                    try:
+                        heartbeats[life.lane] += 1
+                    except KeyError:
+                        heartbeats[life.lane] = 1
                     if life.state is not RUNNING:
                         life.state = RUNNING
                     tokens = record.output_tokens
                     if tokens is not None:
                         life.output_tokens = tokens
                     promise_ms = record.next_within_ms
-                    if promise_ms is not None and promise_ms != life.next_within_ms:
-                        life.next_within_ms = promise_ms
+                    if promise_ms is not None:
+                        if promise_ms != promised_ms:
+                            promised_ms = promise_ms
+                        if life.next_within_ms is not promised_ms:
+                            life.next_within_ms = promised_ms
                     continue
             elif kind is Checkpoint:
                 if record.run != run_name:
                     run_name = record.run
-                    run = figures.run(run_name, now_ms)
-                    lives = run.lives
-                life = lives.get(record.task_id)
+                    run = self._turn_to(run_name, run, oldest_ms, newest_ms, now_ms)
+                    lives, oldest_ms, newest_ms = run.lives, run.first_ms, run.last_ms
+                try:
+                    life = lives[record.task_id]
+                except KeyError:
+                    self._fold_task_event(record, run, index, now_ms)
+                    continue
                 moment_ms = record.ts_ms
-                if life is not None and life.ended_ms is None and life.ledger == index and moment_ms <= now_ms:
-                    if moment_ms > run.last_ms:
-                        run.last_ms = moment_ms
-                    elif moment_ms < run.first_ms:
-                        run.first_ms = moment_ms
+                if life.ended_ms is None and life.ledger == index and moment_ms <= now_ms:
+                    if moment_ms > newest_ms:
+                        newest_ms = moment_ms
+                    elif moment_ms < oldest_ms:
+                        oldest_ms = moment_ms
                     life.last_ms = moment_ms
                     lane_name = record.lane
                     if lane_name != life.lane and lane_name is not None:
@@ -126,23 +143,33 @@ class Watched:
                     output_tokens = record.output_tokens
                     life.output_tokens = tokens if output_tokens is None else output_tokens
                     promise_ms = record.next_within_ms
-                    if promise_ms is not None and promise_ms != life.next_within_ms:
-                        life.next_within_ms = promise_ms
+                    if promise_ms is not None:
+                        if promise_ms != promised_ms:
+                            promised_ms = promise_ms
+                        if life.next_within_ms is not promised_ms:
+                            life.next_within_ms = promised_ms
                     continue
-            elif kind is Attempt:
-                fold_attempt(figures, memory, record, now_ms)
-                continue
-            elif kind not in appliers:
-                self._fold_other(record, now_ms)
-                run_name = ""
+            elif kind is Attempt or kind not in appliers:
+                run.touch(oldest_ms, newest_ms)
+                if kind is Attempt:
+                    fold_attempt(figures, memory, record, now_ms)
+                else:
+                    self._fold_other(record, now_ms)
                 continue
             elif record.run != run_name:
                 run_name = record.run
-                run = figures.run(run_name, now_ms)
-                lives = run.lives
+                run = self._turn_to(run_name, run, oldest_ms, newest_ms, now_ms)
+                lives, oldest_ms, newest_ms = run.lives, run.first_ms, run.last_ms
             self._fold_task_event(record, run, index, now_ms)
+        run.touch(oldest_ms, newest_ms)
+        self._promised_ms = promised_ms
         for lane_name, count in heartbeats.items():
             figures.lane(lane_name).events["heartbeat"] += count
+
+    def _turn_to(self, name: str | None, before: Run, oldest_ms: int, newest_ms: int, now_ms: int) -> Run:
+        """The run that the next lines are of; `before` takes the moments of the oldest and newest of its lines."""
+        before.touch(oldest_ms, newest_ms)
+        return self.figures.run(name, now_ms)
 
     def _fold_task_event(self, record: Any, run: Run, index: int, now_ms: int) -> None:
         """Any event of a task, whatever its life."""

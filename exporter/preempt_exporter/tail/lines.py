@@ -6,8 +6,8 @@ from preempt_exporter.ledger.records import MAX_LINE_BYTES
 from preempt_exporter.tail.identity import Trail
 from preempt_exporter.tail.source import Source
 
-READ_BYTES = 1 << 18
-"""Large enough that a read costs nothing beside the decoding of its lines, small enough to stay in the cache."""
+READ_BYTES = 1 << 17
+"""Large enough that a read costs little beside the decoding of its lines, small enough to stay in the cache."""
 _OVERLONG_BYTES = MAX_LINE_BYTES + 2
 
 
@@ -43,21 +43,23 @@ def next_piece(source: Source, trail: Trail, *, skipping: bool) -> Cut:
     A line past `MAX_LINE_BYTES` is cut to one byte more and its rest dropped; NULs in front of a line are passed on,
     unless they alone are longer than a line may be (the hole that a writer leaves who does not append).
     """
-    start = trail.offset - len(trail.anchor)
-    window, body = _read(source, trail, start, READ_BYTES)
+    begin = len(trail.anchor)
+    window = _read(source, trail, READ_BYTES)
+    start = trail.offset - begin
     if skipping:
-        if not body:
+        if len(window) == begin:
             return Cut(None, trail.offset)
-        end = body.find(b"\n") + 1
-        return _dropped(trail, window, start, trail.offset + (end or len(body)), skipping=not end)
-    end = body.rfind(b"\n") + 1
-    if not end and len(body) >= READ_BYTES:
-        window, body = _read(source, trail, start, _OVERLONG_BYTES)
-        end = body.rfind(b"\n") + 1
-        if not end and len(body) >= _OVERLONG_BYTES:
+        end = window.find(b"\n", begin) + 1
+        return _dropped(trail, window, start + (end or len(window)), skipping=not end)
+    end = window.rfind(b"\n", begin) + 1
+    if not end and len(window) >= begin + READ_BYTES:
+        window = _read(source, trail, _OVERLONG_BYTES)
+        end = window.rfind(b"\n", begin) + 1
+        if not end and len(window) >= begin + _OVERLONG_BYTES:
+            body = window[begin:]
             nuls = len(body) - len(body.lstrip(b"\0"))
             if nuls:
-                return _dropped(trail, window, start, trail.offset + nuls, skipping=False)
+                return _dropped(trail, window, trail.offset + nuls, skipping=False)
             cut = trail.offset + MAX_LINE_BYTES + 1
             piece = Piece(
                 data=body[: MAX_LINE_BYTES + 1] + b"\n",
@@ -66,31 +68,31 @@ def next_piece(source: Source, trail: Trail, *, skipping: bool) -> Cut:
                 skipping=True,
             )
             return Cut(piece, cut)
-    seen = trail.offset + len(body)
+    seen = start + len(window)
     if not end:
         return Cut(None, seen)
-    after = trail.advanced(window, start, trail.offset + end)
-    return Cut(Piece(data=body[:end], offset=trail.offset, trail=after, skipping=False), seen)
+    after = trail.advanced(window, start, start + end)
+    return Cut(Piece(data=window[begin:end], offset=trail.offset, trail=after, skipping=False), seen)
 
 
 def last_piece(source: Source, trail: Trail, *, skipping: bool) -> Piece | None:
     """What is left after `next_piece` gave nothing more, once the file is finished: a last line without its end."""
-    start = trail.offset - len(trail.anchor)
-    window, body = _read(source, trail, start, _OVERLONG_BYTES)
+    window = _read(source, trail, _OVERLONG_BYTES)
+    body = window[len(trail.anchor) :]
     if not body:
         return None
-    after = trail.advanced(window, start, trail.offset + len(body))
+    after = trail.advanced(window, trail.offset - len(trail.anchor), trail.offset + len(body))
     return Piece(data=b"" if skipping else body, offset=trail.offset, trail=after, skipping=False)
 
 
-def _dropped(trail: Trail, window: bytes, start: int, offset: int, *, skipping: bool) -> Cut:
-    after = trail.advanced(window, start, offset)
+def _dropped(trail: Trail, window: bytes, offset: int, *, skipping: bool) -> Cut:
+    after = trail.advanced(window, trail.offset - len(trail.anchor), offset)
     return Cut(Piece(data=b"", offset=trail.offset, trail=after, skipping=skipping), offset)
 
 
-def _read(source: Source, trail: Trail, start: int, n: int) -> tuple[bytes, bytes]:
+def _read(source: Source, trail: Trail, n: int) -> bytes:
     """The anchor and up to `n` bytes after it, in one read, so that both are of one moment."""
-    window = source.read_at(start, len(trail.anchor) + n)
-    if window[: len(trail.anchor)] != trail.anchor:
+    window = source.read_at(trail.offset - len(trail.anchor), len(trail.anchor) + n)
+    if not window.startswith(trail.anchor):
         raise ContentChanged
-    return window, window[len(trail.anchor) :]
+    return window

@@ -1,0 +1,158 @@
+"""The last ids of a ledger, in so little memory that asking for them does not empty the processor's cache.
+
+Writers count: nearly every id is larger than all ids before it that share all but its last characters, and so cannot
+be one of them. `_Order` knows the largest of each such block and nothing else. Where ids come in another order, or
+every one in a block of its own, `_Places` knows them one by one until the generation is full.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+import msgspec
+from msgspec import Struct, field
+
+REMEMBERED_IDS = 100_000
+PACKED_IDS = 1_024
+BLOCK_CHARACTERS = 4
+"""Ids are of one block that differ in their last so many characters only: ten thousand numbers in a row."""
+MAX_BLOCKS = REMEMBERED_IDS // 8
+"""With more of them than this, knowing the blocks saves nothing over knowing the ids."""
+
+_ENCODE = msgspec.msgpack.Encoder().encode
+_DECODE = msgspec.msgpack.Decoder(list[str]).decode
+
+
+class Generation(Struct):
+    """Ids in the order of their lines. Packed, as strings of their own take five times the memory."""
+
+    packs: list[bytes] = field(default_factory=list)
+    loose: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, ids: Sequence[str]) -> None:
+        """Remember more of them."""
+        self.loose += ids
+        self.count += len(ids)
+        if len(self.loose) >= PACKED_IDS:
+            self.packs.append(_ENCODE(self.loose))
+            self.loose = []
+
+    def __iter__(self) -> Iterator[str]:
+        """The ids, oldest first."""
+        return chain(chain.from_iterable(map(_DECODE, self.packs)), self.loose)
+
+
+class RecentIds(Struct, dict=True):
+    """The last `REMEMBERED_IDS` ids, and as many older ones again at most, which count as forgotten."""
+
+    older: Generation = field(default_factory=Generation)
+    newer: Generation = field(default_factory=Generation)
+
+    def __post_init__(self) -> None:
+        """What is looked up follows from the ids, so a snapshot does without it."""
+        self._order = _Order.of(self.older, self.newer)
+        self._places = None if self._order is not None else _Places(self.older, self.newer)
+
+    @property
+    def knows_blocks_only(self) -> bool:
+        """Whether ids come in such an order that the largest of each block is enough."""
+        return self._order is not None
+
+    def add_all_if_new(self, ids: Sequence[str]) -> bool:
+        """Remember the ids of a batch if none of them can be a repeat; else leave everything as it was."""
+        if self.newer.count >= REMEMBERED_IDS:
+            self._turn()
+        if self._order is not None and not self._order.goes_on_with(ids):
+            self._order, self._places = None, _Places(self.older, self.newer)
+        if self._places is not None and not self._places.add_all_if_new(ids):
+            return False
+        self.newer.add(ids)
+        return True
+
+    def add_if_new(self, line_id: str) -> bool:
+        """Remember one id unless it is among the last ones."""
+        if self.newer.count >= REMEMBERED_IDS:
+            self._turn()
+        if self._places is None:
+            self._order, self._places = None, _Places(self.older, self.newer)
+        if not self._places.add_if_new(line_id, self.older.count + self.newer.count - REMEMBERED_IDS):
+            return False
+        self.newer.add((line_id,))
+        return True
+
+    def _turn(self) -> None:
+        self.older, self.newer = self.newer, Generation()
+        if self._order is not None:
+            self._order.turn()
+        else:
+            self.__post_init__()
+
+
+class _Order:
+    """The largest id of each block. What is larger is new."""
+
+    def __init__(self) -> None:
+        self._older: dict[str, str] = {}
+        self._newer: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, older: Iterable[str], newer: Iterable[str]) -> "_Order | None":
+        """None where there are too many blocks."""
+        order = cls()
+        if not order._raise_to(older):
+            return None
+        order.turn()
+        return order if order._raise_to(newer) else None
+
+    def goes_on_with(self, ids: Iterable[str]) -> bool:
+        """Whether each of them is certain to be new. After a False the order holds no longer."""
+        older, newer = self._older, self._newer
+        for line_id in ids:
+            block = line_id[:-BLOCK_CHARACTERS]
+            largest = newer.get(block)
+            if largest is None:
+                largest = older.get(block, "")
+            if line_id <= largest:
+                return False
+            newer[block] = line_id
+        return len(newer) <= MAX_BLOCKS
+
+    def turn(self) -> None:
+        """Begin a generation."""
+        self._older, self._newer = self._newer, {}
+
+    def _raise_to(self, ids: Iterable[str]) -> bool:
+        older, newer = self._older, self._newer
+        for line_id in ids:
+            block = line_id[:-BLOCK_CHARACTERS]
+            newer[block] = max(line_id, newer.get(block) or older.get(block, ""))
+            if len(newer) > MAX_BLOCKS:
+                return False
+        return True
+
+
+class _Places:
+    """Every id: of the newer ones that they are there, of the older ones their place, as some are out of reach."""
+
+    def __init__(self, older: Iterable[str], newer: Iterable[str]) -> None:
+        self._older = {line_id: place for place, line_id in enumerate(older)}
+        self._newer = set(newer)
+
+    def add_all_if_new(self, ids: Sequence[str]) -> bool:
+        """Remember all of them if each is in neither generation; else none."""
+        newer = self._newer
+        if not newer.isdisjoint(ids) or not self._older.keys().isdisjoint(ids):
+            return False
+        before = len(newer)
+        newer.update(ids)
+        if len(newer) != before + len(ids):
+            newer.difference_update(ids)
+            return False
+        return True
+
+    def add_if_new(self, line_id: str, first_place_in_reach: int) -> bool:
+        """Remember one unless it is known, an older one from that place on."""
+        if line_id in self._newer or self._older.get(line_id, -1) >= max(0, first_place_in_reach):
+            return False
+        self._newer.add(line_id)
+        return True
