@@ -81,7 +81,7 @@ class Watched:
                     self._fold_task_event(record, run, index, now_ms)
                     continue
                 moment_ms = record.ts_ms
-                if life.ended_ms is None and life.ledger == index and moment_ms <= now_ms:
+                if life.state is RUNNING and life.ledger == index and moment_ms <= now_ms:
                     if moment_ms > newest_ms:
                         newest_ms = moment_ms
                     elif moment_ms < oldest_ms:
@@ -95,8 +95,6 @@ class Watched:
                         heartbeats[life.lane] += 1
                     except KeyError:
                         heartbeats[life.lane] = 1
-                    if life.state is not RUNNING:
-                        life.state = RUNNING
                     tokens = record.output_tokens
                     if tokens is not None:
                         life.output_tokens = tokens
@@ -118,7 +116,7 @@ class Watched:
                     self._fold_task_event(record, run, index, now_ms)
                     continue
                 moment_ms = record.ts_ms
-                if life.ended_ms is None and life.ledger == index and moment_ms <= now_ms:
+                if life.state is RUNNING and life.ledger == index and moment_ms <= now_ms:
                     if moment_ms > newest_ms:
                         newest_ms = moment_ms
                     elif moment_ms < oldest_ms:
@@ -129,8 +127,6 @@ class Watched:
                         life.lane = lane_name
                     lane = lanes.get(life.lane) or figures.lane(life.lane)
                     lane.events["checkpoint"] += 1
-                    if life.state is not RUNNING:
-                        life.state = RUNNING
                     tokens = record.checkpoint_tokens
                     step_ms = life.step_ms
                     if step_ms is not None:
