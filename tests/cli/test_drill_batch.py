@@ -363,8 +363,9 @@ def test_cleanup_waits_for_what_is_in_flight(tmp_path: Path, drill: Drill) -> No
         wait_until(lambda: batch.number("SELECT COUNT(*) FROM attempts") > 1)
         assert driver.poll() is None
         assert drill.run("--cleanup")[0] == 0
-        out, _ = driver.communicate(timeout=PATIENCE_S)
+        out, err = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == 130
     assert b"0 preempted" in out
+    assert err == b"drill batch: stopped by --cleanup, which drops the batch; a new one begins without --resume\n"
     assert not batch.telemetry.exists()
     assert not batch.state.parent.exists()

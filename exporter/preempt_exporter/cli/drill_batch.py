@@ -148,13 +148,19 @@ def _play(args: Namespace) -> int:
                 on_progress=on_progress,
             )
             drill.play(Telemetry(read_batch([str(telemetry)]) if telemetry.exists() else ()), stop)
-        summary = summary_of(state)
+        summary, cleaned_up = summary_of(state), state.is_draining()
     print(msgspec.json.encode(summary).decode() if args.json else in_words(summary))
     if summary.left:
-        why = "stopped" if stop.is_set() else "lanes are under an action, and jobs wait for 'act resume'"
-        print(f"drill batch: {why}; --resume goes on", file=sys.stderr)
+        print(f"drill batch: {_why_left(stopped=stop.is_set(), cleaned_up=cleaned_up)}", file=sys.stderr)
         return STOPPED
     return 0
+
+
+def _why_left(*, stopped: bool, cleaned_up: bool) -> str:
+    if cleaned_up:
+        return "stopped by --cleanup, which drops the batch; a new one begins without --resume"
+    why = "stopped" if stopped else "lanes are under an action, and jobs wait for 'act resume'"
+    return f"{why}; --resume goes on"
 
 
 def _settle_jobs(args: Namespace, state: BatchState, config: RouterConfig) -> None:
