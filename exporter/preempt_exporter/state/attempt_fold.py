@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from preempt_exporter.ledger.records import Attempt
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.lane import remember_loss
-from preempt_exporter.state.repeats import LedgerMemory
+from preempt_exporter.state.repeats import LedgerMemory, attempt_name
 from preempt_exporter.state.totals import total
 
 MAX_JOBS_PER_RUN = 1_000_000
@@ -17,9 +17,9 @@ def fold_attempt(figures: Figures, memory: LedgerMemory, attempt: Attempt, now_m
     Durations below 0 (a clock that was set back) count as 0. A job counts as completed once among the ledger's
     remembered attempts, however often it succeeded.
     """
-    same_name = memory.attempts_named_like(attempt)
-    if same_name:
-        if attempt in same_name:
+    name = attempt_name(attempt)
+    if memory.knows_name(name):
+        if memory.is_repeat(attempt, name):
             figures.counts.duplicates += 1
             return
         figures.counts.conflicting += 1
@@ -31,18 +31,21 @@ def fold_attempt(figures: Figures, memory: LedgerMemory, attempt: Attempt, now_m
         kept = replace(attempt, ts_ms=now_ms)
     lane = figures.lane(attempt.lane)
     lane.attempts[attempt.outcome if attempt.outcome in ("ok", "preempted") else "failed"] += 1
-    lane.tokens_in = total(lane.tokens_in, attempt.tokens_in or 0)
-    lane.tokens_out = total(lane.tokens_out, attempt.tokens_out or 0)
-    lane.interventions = total(lane.interventions, attempt.interventions)
+    if attempt.tokens_in:
+        lane.tokens_in = total(lane.tokens_in, attempt.tokens_in)
+    if attempt.tokens_out:
+        lane.tokens_out = total(lane.tokens_out, attempt.tokens_out)
+    if attempt.interventions:
+        lane.interventions = total(lane.interventions, attempt.interventions)
     lane.wait.observe(attempt.start_s - attempt.enqueue_s)
     lane.run.observe(attempt.end_s - attempt.start_s)
     lane.record_attempt(kept)
     if attempt.outcome == "preempted" and attempt.host and moment_ms is not None:
         remember_loss(lane.host_losses(attempt.host).attempts_ms, moment_ms)
     completes = attempt.outcome == "ok"
-    if completes and not memory.knows_completed_job_of(attempt):
+    if completes and not memory.knows_completed_job(name):
         lane.jobs_completed += 1
-    memory.remember_attempt(attempt)
+    memory.remember_attempt(attempt, name)
     if attempt.run is not None:
         run = figures.run(attempt.run, now_ms)
         seen_ms = now_ms if moment_ms is None else moment_ms

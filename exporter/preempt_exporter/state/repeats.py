@@ -9,6 +9,10 @@ from preempt_exporter.ledger.records import Attempt, Record
 from preempt_exporter.state.recent_ids import RecentIds
 
 REMEMBERED_ATTEMPTS = 10_000
+FORGOTTEN_TOGETHER = 1_000
+
+AttemptName = tuple[str | None, str, str, int]
+"""Run, lane, job and attempt."""
 
 
 class LedgerMemory(Struct, dict=True):
@@ -17,16 +21,18 @@ class LedgerMemory(Struct, dict=True):
     name: str
     ids: RecentIds = field(default_factory=RecentIds)
     attempts: list[Attempt] = field(default_factory=list)
-    """The last attempt lines and, so that forgetting stays cheap, as many older ones again at most."""
+    """The last attempt lines and, so that forgetting stays cheap, some older ones."""
 
     def __post_init__(self) -> None:
         """What is looked up follows from the attempts, so a snapshot does without it."""
-        self._same_name: dict[tuple[str | None, str, str, int], tuple[Attempt, ...]] = {}
-        """The remembered attempts of a name, which is (run, lane, job, attempt), in their order."""
+        self._newest: dict[AttemptName, Attempt] = {}
+        """The last remembered attempt of a name."""
+        self._earlier: dict[AttemptName, set[Attempt]] = {}
+        """The others of a name that has several; no two are equal, as the second was a repeat."""
         self._ok_counts: dict[tuple[str | None, str, str], int] = {}
         """How many remembered attempts of (run, lane, job) ended `ok`."""
         for attempt in self.attempts[-REMEMBERED_ATTEMPTS:]:
-            self._index(attempt)
+            self._index(attempt, attempt_name(attempt))
 
     def without_repeated_ids(self, records: Sequence[Record]) -> Sequence[Record]:
         """The records whose `id` is not among the ledger's last ids; remembers theirs. Same order."""
@@ -36,38 +42,46 @@ class LedgerMemory(Struct, dict=True):
             return records
         return [record for record in records if record.id is None or self.ids.add_if_new(record.id)]
 
-    def attempts_named_like(self, attempt: Attempt) -> tuple[Attempt, ...]:
-        """The remembered attempt lines with the same (`run`, `lane`, `job_id`, `attempt`)."""
-        return self._same_name.get(_name(attempt), ())
+    def knows_name(self, name: AttemptName) -> bool:
+        """Whether a remembered attempt has that name."""
+        return name in self._newest
 
-    def knows_completed_job_of(self, attempt: Attempt) -> bool:
-        """Whether a remembered attempt already completed the same job in the same lane."""
-        return _name(attempt)[:3] in self._ok_counts
+    def is_repeat(self, attempt: Attempt, name: AttemptName) -> bool:
+        """Whether an attempt of a known name is equal to a remembered one in all fields."""
+        return attempt == self._newest[name] or attempt in self._earlier.get(name, ())
 
-    def remember_attempt(self, attempt: Attempt) -> None:
+    def knows_completed_job(self, name: AttemptName) -> bool:
+        """Whether a remembered attempt already completed the job of that name in its lane."""
+        return name[:3] in self._ok_counts
+
+    def remember_attempt(self, attempt: Attempt, name: AttemptName) -> None:
         """Add to the last attempt lines and forget the one that is 10,000 lines back."""
         attempts = self.attempts
         attempts.append(attempt)
-        self._index(attempt)
+        self._index(attempt, name)
         if len(attempts) > REMEMBERED_ATTEMPTS:
             self._drop_from_index(attempts[-REMEMBERED_ATTEMPTS - 1])
-            if len(attempts) == 2 * REMEMBERED_ATTEMPTS:
-                del attempts[:REMEMBERED_ATTEMPTS]
+            if len(attempts) >= REMEMBERED_ATTEMPTS + FORGOTTEN_TOGETHER:
+                del attempts[:-REMEMBERED_ATTEMPTS]
 
-    def _index(self, attempt: Attempt) -> None:
-        name = _name(attempt)
-        self._same_name[name] = (*self._same_name.get(name, ()), attempt)
+    def _index(self, attempt: Attempt, name: AttemptName) -> None:
+        before = self._newest.get(name)
+        if before is not None:
+            self._earlier.setdefault(name, set()).add(before)
+        self._newest[name] = attempt
         if attempt.outcome == "ok":
             job = name[:3]
             self._ok_counts[job] = self._ok_counts.get(job, 0) + 1
 
     def _drop_from_index(self, oldest: Attempt) -> None:
-        name = _name(oldest)
-        others = self._same_name[name][1:]
-        if others:
-            self._same_name[name] = others
+        name = attempt_name(oldest)
+        earlier = self._earlier.get(name)
+        if earlier is None:
+            del self._newest[name]
         else:
-            del self._same_name[name]
+            earlier.remove(oldest)
+            if not earlier:
+                del self._earlier[name]
         if oldest.outcome == "ok":
             job = name[:3]
             if self._ok_counts[job] == 1:
@@ -76,6 +90,6 @@ class LedgerMemory(Struct, dict=True):
                 self._ok_counts[job] -= 1
 
 
-def _name(attempt: Attempt) -> tuple[str | None, str, str, int]:
+def attempt_name(attempt: Attempt) -> AttemptName:
     """What tells attempts apart; without its last part, what tells jobs of a lane apart."""
     return (attempt.run, attempt.lane, attempt.job_id, attempt.attempt)

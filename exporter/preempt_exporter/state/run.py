@@ -66,8 +66,10 @@ class Run(Struct, kw_only=True):
 
     def touch(self, oldest_ms: int, newest_ms: int) -> None:
         """Lines of the run were read, from these two moments and between them."""
-        self.first_ms = min(self.first_ms, oldest_ms)
-        self.last_ms = max(self.last_ms, newest_ms)
+        if oldest_ms < self.first_ms:
+            self.first_ms = oldest_ms
+        if newest_ms > self.last_ms:
+            self.last_ms = newest_ms
 
     def record_completion(self, moment_ms: int) -> None:
         """A task, job or shard was completed at `moment_ms`."""
