@@ -11,6 +11,7 @@ OTHER = "other"
 
 MAX_LANES = 100
 WINDOW_ATTEMPTS = 10_000
+FORGOTTEN_TOGETHER = 1_000
 RATE_STEPS = 1_000
 ADMISSION_WAITS = 1_000
 MAX_HOSTS = 1_000
@@ -78,7 +79,7 @@ class Lane(Struct, kw_only=True):
     wait: Histogram = field(default_factory=Histogram)
     run: Histogram = field(default_factory=Histogram)
     attempts_kept: list[Attempt] = field(default_factory=list)
-    """The newest attempts and, so that forgetting stays cheap, as many older ones again at most."""
+    """The newest attempts and, so that forgetting stays cheap, some older ones."""
     window_version: int = 0
     """Changes whenever `window()` does, so that figures are computed once per change."""
 
@@ -111,8 +112,8 @@ class Lane(Struct, kw_only=True):
     def record_attempt(self, attempt: Attempt) -> None:
         """Remember an attempt in the window, which holds the newest `WINDOW_ATTEMPTS`."""
         self.attempts_kept.append(attempt)
-        if len(self.attempts_kept) == 2 * WINDOW_ATTEMPTS:
-            del self.attempts_kept[:WINDOW_ATTEMPTS]
+        if len(self.attempts_kept) >= WINDOW_ATTEMPTS + FORGOTTEN_TOGETHER:
+            del self.attempts_kept[:-WINDOW_ATTEMPTS]
         self.window_version += 1
 
     def window(self) -> list[Attempt]:
