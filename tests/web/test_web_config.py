@@ -2,6 +2,7 @@
 
 import base64
 import logging
+import os
 import socket
 import ssl
 import time
@@ -265,6 +266,18 @@ def test_users_change_while_it_runs_and_a_broken_file_changes_nothing(
         assert caplog.text.count("not taken over") == 2
         rewrite(tmp_path, "{}\n")
         assert client.get("/metrics").status_code == 200
+
+
+def test_a_change_that_no_newer_content_shows_holds(tmp_path: Path) -> None:
+    """Same file, size and time of writing, as when a file that could not be read is given to us afterwards."""
+    before, after = (f"basic_auth_users: {{alice: {hashed(password)}}}\n" for password in ("one", "two"))
+    with running(FakeExposition(), settings(tmp_path, before)) as server, httpx.Client(base_url=server.url) as client:
+        assert client.get("/metrics", auth=("alice", "one")).status_code == 200
+        written = (tmp_path / "web.yml").stat()
+        with (tmp_path / "web.yml").open("r+") as file:
+            file.write(after)
+        os.utime(tmp_path / "web.yml", ns=(written.st_atime_ns, written.st_mtime_ns))
+        assert client.get("/metrics", auth=("alice", "two")).status_code == 200
 
 
 def test_emptying_the_file_takes_no_lock_off(tmp_path: Path) -> None:

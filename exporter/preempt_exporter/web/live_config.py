@@ -13,7 +13,7 @@ from preempt_exporter.web.tls import server_context
 
 logger = logging.getLogger(__name__)
 
-Signature = tuple[tuple[int, int, int] | None, ...]
+Signature = tuple[tuple[int, int, int, int] | None, ...]
 
 
 class WebConfig(Struct, frozen=True, kw_only=True):
@@ -85,9 +85,10 @@ def _signature(paths: tuple[str, ...]) -> Signature:
     return tuple(_file_signature(path) for path in paths)
 
 
-def _file_signature(path: str) -> tuple[int, int, int] | None:
+def _file_signature(path: str) -> tuple[int, int, int, int] | None:
+    """The change of its inode counts too: a file that we may read at last is no newer than when we might not."""
     try:
         found = Path(path).stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
