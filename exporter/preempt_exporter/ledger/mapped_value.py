@@ -285,7 +285,7 @@ def _decimal(field: str, text: bytes, *, quoted: bool) -> Decimal:
     else:
         number = text.decode()
     value = _EXACT.create_decimal(number)
-    if not value.is_finite() or value.adjusted() > _MAX_DIGITS:
+    if not value.is_finite() or (value and value.adjusted() > _MAX_DIGITS):
         raise Refused("out_of_range", f"{field}: past 2^53")
     return value if value.adjusted() > -_MAX_DIGITS else Decimal(0)
 
