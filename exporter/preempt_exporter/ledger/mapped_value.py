@@ -105,6 +105,9 @@ def json_text(
         text = msgspec.json.encode(word)
         if is_part:
             return text.decode()
+    elif word != word.strip():
+        # White space is JSON too, but a newline (as a block of YAML ends in) would cut the native line in two.
+        raise ValueError(f"{field} cannot be '{word}': {_expected(field)}")
     else:
         text = word.encode()
     try:
