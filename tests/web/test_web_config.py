@@ -291,6 +291,15 @@ def test_emptying_the_file_takes_no_lock_off(tmp_path: Path) -> None:
         assert client.get("/metrics", auth=("alice", "two")).status_code == 200
 
 
+def test_emptying_the_file_takes_no_tls_off(tmp_path: Path, authority: trustme.CA, tls: str) -> None:
+    """Nor is a scrape sent in clear between the two halves, or for as long as a disk is full; `{}` means it."""
+    with running(FakeExposition(), settings(tmp_path, tls)) as server:
+        rewrite(tmp_path, "")
+        assert https(server, trusting(authority)).content == TEXT
+        rewrite(tmp_path, "{}\n")
+        assert httpx.get(f"http://127.0.0.1:{server.port}/metrics", timeout=DEADLINE_S).content == TEXT
+
+
 def test_a_configuration_that_is_broken_from_the_start_is_a_config_error(tmp_path: Path) -> None:
     """Nothing is served under a configuration that nobody meant."""
     with (

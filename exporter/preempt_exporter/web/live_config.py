@@ -61,9 +61,10 @@ class LiveConfig:
         self._seen = _signature(self._watched)
         try:
             read = read_config_file(path)
-            if self._config.requires_login and self._seen[0] is not None and self._seen[0][1] == 0:
+            is_lock = self._config.requires_login or self._config.tls is not None
+            if is_lock and self._seen[0] is not None and self._seen[0][1] == 0:
                 # As after the first half of `cat new > web.yml`: nobody takes a lock off by emptying its file.
-                raise ConfigError("is empty, as while it is being written; to drop the login write {}", path=path)
+                raise ConfigError("is empty, as while it is being written; to drop TLS and login write {}", path=path)
             watched = (path, *read.files())
             self._watched, self._seen = watched, (self._seen[0], *_signature(watched[1:]))
             self._config = _in_force(read)
