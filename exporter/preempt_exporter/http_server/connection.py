@@ -58,6 +58,15 @@ class HttpProtocol(H11Protocol):
         else:
             super().handle_events()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP; the body of a request that is at hand has one answer, whichever was begun first."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            if self.cycle.response_started:
+                self.flow.pause_reading()
+                return
+            self.cycle.disconnected = True
+        super().send_400_response(msg)
+
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client says nothing more, as `nc -N` does; it still gets what it asked for. TLS knows no such half."""
         self._said_all = self.scheme == "http" and self.cycle is not None and not self.cycle.response_complete
