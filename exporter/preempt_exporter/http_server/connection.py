@@ -60,12 +60,15 @@ class HttpProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP; the body of a request that is at hand has one answer, whichever was begun first."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            if self.cycle.response_started:
-                self.flow.pause_reading()
-                return
-            self.cycle.disconnected = True
-        super().send_400_response(msg)
+        is_answered = self.cycle is None or self.cycle.response_complete
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            if not is_answered:
+                self.cycle.disconnected = True
+            super().send_400_response(msg)
+        elif is_answered:
+            self.transport.close()
+        else:
+            self.flow.pause_reading()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client says nothing more, as `nc -N` does; it still gets what it asked for. TLS knows no such half."""
