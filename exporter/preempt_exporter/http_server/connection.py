@@ -64,7 +64,10 @@ class HttpProtocol(H11Protocol):
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             if not is_answered:
                 self.cycle.disconnected = True
-            super().send_400_response(msg)
+            try:
+                super().send_400_response(msg)
+            except h11.LocalProtocolError:  # the answer to HEAD ends with its headers
+                self.transport.close()
         elif is_answered:
             self.transport.close()
         else:
