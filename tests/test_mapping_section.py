@@ -108,6 +108,8 @@ def test_no_mappings_are_none(tmp_path: Path) -> None:
         ("level: [info, null]", "'[0]': x", "5:7", "'[0]' is not a path"),
         ("unit: s", "missing: -1", "8:34", "ts_ms cannot be '-1'"),
         ("unit: s", "missing: soon", "8:34", "ts_ms cannot be 'soon'"),
+        ("unit: s", 'missing: "5\\n"', "8:34", "ts_ms cannot be '5\n': expected a number"),
+        ("unit: s", "otherwise: ' 5'", "8:36", "ts_ms cannot be ' 5': expected a number"),
         ("unit: s", "unit: s, missing: 0x10", "8:43", "'0x10' is not a number"),
         ("unit: s", "unit: rfc3339, missing: today", "8:49", "expected an RFC 3339 moment"),
         ("unit: s", "values: {never: ever}", "8:41", "ts_ms cannot be 'ever'"),

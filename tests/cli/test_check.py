@@ -53,11 +53,11 @@ def test_lines_are_numbered_where_a_copy_was_read_already() -> None:
 
 
 def test_a_report_is_a_line_per_bad_line() -> None:
-    """`file:line: reason: detail`, with a path that is no UTF-8 made printable."""
+    """`file:line: reason: detail`, with a path that is no UTF-8 or would break the line made printable."""
     out = io.StringIO()
     findings = Findings()
-    report_lines(findings.among([chunk("d/l\udcff.jsonl", 0, GOOD + b"{}\n")]), findings, out)
-    assert out.getvalue() == "d/l\\udcff.jsonl:2: unknown_kind: neither `event` nor `job_id`\n"
+    report_lines(findings.among([chunk("d/l\udcff\n\x1b[2J.jsonl", 0, GOOD + b"{}\n")]), findings, out)
+    assert out.getvalue() == "d/l\\udcff\\n\\x1b[2J.jsonl:2: unknown_kind: neither `event` nor `job_id`\n"
     assert findings.summary() == "2 lines in 1 file: 1 bad (unknown_kind 1)"
 
 

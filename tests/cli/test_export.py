@@ -104,6 +104,15 @@ def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
 
 
+def test_where_nothing_can_be_removed_either_the_write_is_what_failed(tmp_path: Path) -> None:
+    """As on a file system that became read-only, here of a name with no room beside it: said of the textfile."""
+    (tmp_path / "a.jsonl").write_text(LINE % 1, encoding="utf-8")
+    target = tmp_path / ("x" * 250 + ".prom")
+    done = export(str(tmp_path / "a.jsonl"), "--log.level=error", "--textfile", str(target))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert f"{target}: not written: " in done.stderr
+
+
 @pytest.mark.parametrize("flag", ["--textfile", "--state.file"])
 def test_what_is_no_regular_file_is_refused_before_anything_is_read(tmp_path: Path, flag: str) -> None:
     """A pipe, which stands for devices and sockets too, is one line; it is still one, and nothing lies beside it."""

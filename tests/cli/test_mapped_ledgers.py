@@ -208,6 +208,18 @@ def test_explain_of_our_own_lines(capsys: pytest.CaptureFixture[str], tmp_path: 
     ]
 
 
+def test_explain_says_which_ledgers_no_mapping_means(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A glob that misses its file shows as that, not only as lines of no known kind; silent where nothing is mapped."""
+    config, log = example(*LOG)
+    missed = tmp_path / "worker\nlog"
+    missed.write_text("{}\n")
+    exit_status("check", "--explain", config, log, str(missed))
+    said = capsys.readouterr().err.splitlines()
+    assert said[:-1] == [f"{tmp_path}/worker\\nlog: read natively, as no entry's files mean it"]
+    exit_status("check", "--explain", str(missed))
+    assert "natively" not in capsys.readouterr().err
+
+
 def test_compressed_and_rotated_forms_are_mapped_as_their_ledger(tmp_path: Path) -> None:
     """A glob for a ledger also means what rotation and compression made of it, named alone or not."""
     lines = (EXAMPLES / EVAL[1]).read_bytes()

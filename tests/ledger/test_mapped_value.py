@@ -82,6 +82,8 @@ def moment_ms(unit: str | None, text: str, *, quoted: bool = False, zone_offset_
         ("s", "[1]", "wrong_type"),
         ("s", "null", "wrong_type"),
         (None, "1795964594123.4", "wrong_type"),
+        ("h", "0e50", 0),
+        ("h", "1e-9", 0),
         ("rfc3339", '"2026-11-29T15:03:14.123Z"', LATER),
         ("rfc3339", '"2026-11-29t15:03:14.123z"', LATER),
         ("rfc3339", '"2026-11-29 16:03:14.123456789+01:00"', LATER),

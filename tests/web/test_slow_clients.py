@@ -290,6 +290,41 @@ def test_garbage_is_answered_with_400_or_closed(tmp_path: Path, authority: trust
         scrape(connect)
 
 
+CHUNKED = b"%s HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+NO_CHUNK = b"zz\r\n"
+
+
+@pytest.mark.parametrize("asked", [b"GET /-/healthy", b"GET /metrics", b"HEAD /metrics", b"GET /none"])
+def test_a_request_whose_body_is_garbage_has_one_answer(
+    tmp_path: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture, asked: bytes
+) -> None:
+    """400 at once, whatever was asked; no stranger writes a traceback into our log."""
+    with server_of(tmp_path, authority, Patience(), tls=False) as (_, _, connect):
+        with connect() as client:
+            client.sendall(CHUNKED % asked + NO_CHUNK)
+            answers = b"".join(iter(lambda: client.recv(1 << 16), b""))
+        assert answers.startswith(b"HTTP/1.1 400 ")
+        assert answers.count(b"HTTP/1.1") == 1
+        scrape(connect)
+    assert caplog.text == ""
+
+
+def test_an_answer_that_was_begun_is_finished_whatever_comes(
+    tmp_path: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Garbage behind a request whose answer is on its way takes nothing from that answer, and nothing of it is kept."""
+    long = TEXT * 2000
+    with server_of(tmp_path, authority, Patience(), tls=False) as (_, exposition, connect), connect() as client:
+        exposition.render = lambda *, openmetrics: long  # type: ignore[method-assign]
+        client.sendall(CHUNKED % b"GET /metrics")
+        answer = client.recv(1 << 10)
+        client.sendall(NO_CHUNK * 10)
+        while piece := client.recv(1 << 16):
+            answer += piece
+        assert answer.partition(b"\r\n\r\n")[2] == long
+    assert caplog.text == ""
+
+
 def test_fifty_scrapes_a_second_while_the_exposition_is_busy_never_fail(tmp_path: Path, authority: trustme.CA) -> None:
     """A thread that holds the interpreter as much as it can (a ledger that grows) costs no scrape."""
     with server_of(tmp_path, authority, Patience(), tls=False) as (_, _, connect):

@@ -2,6 +2,7 @@
 
 import base64
 import logging
+import os
 import socket
 import ssl
 import time
@@ -267,6 +268,18 @@ def test_users_change_while_it_runs_and_a_broken_file_changes_nothing(
         assert client.get("/metrics").status_code == 200
 
 
+def test_a_change_that_no_newer_content_shows_holds(tmp_path: Path) -> None:
+    """Same file, size and time of writing, as when a file that could not be read is given to us afterwards."""
+    before, after = (f"basic_auth_users: {{alice: {hashed(password)}}}\n" for password in ("one", "two"))
+    with running(FakeExposition(), settings(tmp_path, before)) as server, httpx.Client(base_url=server.url) as client:
+        assert client.get("/metrics", auth=("alice", "one")).status_code == 200
+        written = (tmp_path / "web.yml").stat()
+        with (tmp_path / "web.yml").open("r+") as file:
+            file.write(after)
+        os.utime(tmp_path / "web.yml", ns=(written.st_atime_ns, written.st_mtime_ns))
+        assert client.get("/metrics", auth=("alice", "two")).status_code == 200
+
+
 def test_emptying_the_file_takes_no_lock_off(tmp_path: Path) -> None:
     """Between the two halves of a rewrite in place the file is empty: the login stays until the new text is there."""
     before = f"basic_auth_users: {{alice: {hashed('one')}}}\n"
@@ -276,6 +289,15 @@ def test_emptying_the_file_takes_no_lock_off(tmp_path: Path) -> None:
         assert client.get("/metrics", auth=("alice", "one")).status_code == 200
         rewrite(tmp_path, f"basic_auth_users: {{alice: {hashed('two')}}}\n")
         assert client.get("/metrics", auth=("alice", "two")).status_code == 200
+
+
+def test_emptying_the_file_takes_no_tls_off(tmp_path: Path, authority: trustme.CA, tls: str) -> None:
+    """Nor is a scrape sent in clear between the two halves, or for as long as a disk is full; `{}` means it."""
+    with running(FakeExposition(), settings(tmp_path, tls)) as server:
+        rewrite(tmp_path, "")
+        assert https(server, trusting(authority)).content == TEXT
+        rewrite(tmp_path, "{}\n")
+        assert httpx.get(f"http://127.0.0.1:{server.port}/metrics", timeout=DEADLINE_S).content == TEXT
 
 
 def test_a_configuration_that_is_broken_from_the_start_is_a_config_error(tmp_path: Path) -> None:

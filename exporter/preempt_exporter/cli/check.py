@@ -19,6 +19,7 @@ from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.ledger.chunk_decoder import ChunkDecoder, decode_natively
 from preempt_exporter.ledger.decode import Decoded
 from preempt_exporter.ledger.records import MAX_LINE_BYTES
+from preempt_exporter.printable import printable
 
 STANDARD_INPUT = "-"
 READ_BYTES = 1 << 19
@@ -71,6 +72,9 @@ def run(args: Namespace) -> int:
         report = report_json if args.as_json else report_lines
         report(findings.among(watched(chunks, clock=SystemClock())), findings, sys.stdout)
     if not args.as_json:
+        if args.explain and mapped.rules:
+            for ledger in mapped.read_natively():
+                print(f"{printable(ledger)}: read natively, as no entry's files mean it", file=sys.stderr)
         print(findings.summary(), file=sys.stderr)
     return 1 if findings.reasons else 0
 
@@ -158,7 +162,7 @@ class Findings:
 def report_lines(found: Iterable[Finding], _findings: Findings, out: TextIO) -> None:
     """Write `file:line: reason: detail` as lines are found."""
     for bad in found:
-        print(f"{printable_path(bad.file)}:{bad.line}: {bad.reason}: {bad.detail}", file=out, flush=True)
+        print(f"{printable(bad.file)}:{bad.line}: {bad.reason}: {bad.detail}", file=out, flush=True)
 
 
 def report_json(found: Iterable[Finding], findings: Findings, out: TextIO) -> None:
@@ -233,11 +237,6 @@ def stream_chunks(stream: ByteStream, name: str) -> Iterator[Chunk]:
             skipping = True
     if pending:
         yield Chunk(ledger=name, path=name, offset=offset, data=pending)
-
-
-def printable_path(path: str) -> str:
-    """A path whose bytes are no UTF-8 must not stop the report."""
-    return path.encode(errors="backslashreplace").decode()
 
 
 def _plural(count: int, noun: str) -> str:

@@ -40,6 +40,10 @@ class MappedLedgers:
             self._mappings[ledger] = Mapping(rules) if rules else None
         return self._mappings[ledger]
 
+    def read_natively(self) -> list[str]:
+        """Of the ledgers asked about those that no rule means."""
+        return [ledger for ledger, mapping in self._mappings.items() if mapping is None]
+
 
 def chunk_decoder(config: Config) -> ChunkDecoder:
     """How `config` has lines read; without mappings that is the native way and nothing else."""

@@ -5,7 +5,7 @@ from typing import TextIO
 
 from msgspec import Struct, json
 
-from preempt_exporter.cli.check import Findings, printable_path
+from preempt_exporter.cli.check import Findings
 from preempt_exporter.cli.decoding import MappedLedgers
 from preempt_exporter.ledger.chunk import Chunk
 from preempt_exporter.ledger.decode import BOM, BadLine, Decoded, decode_line
@@ -69,7 +69,7 @@ def _line(path: str, number: int, found: Explanation) -> ExplainedLine:
     bad = found.verdict if isinstance(found.verdict, BadLine) else None
     read_as = "ignored" if found.verdict is None else "bad" if bad is not None else str(found.kind)
     return ExplainedLine(
-        file=printable_path(path),
+        file=path.encode(errors="backslashreplace").decode(),  # JSON is UTF-8, a path need not be
         line=number,
         read_as=read_as,
         mapping=found.place,
@@ -84,7 +84,7 @@ def _write_object(explained: ExplainedLine, out: TextIO) -> None:
 
 
 def _write_text(explained: ExplainedLine, out: TextIO) -> None:
-    head = f"{explained.file}:{explained.line}: {explained.read_as}"
+    head = f"{printable(explained.file)}:{explained.line}: {explained.read_as}"
     head += "".join(f": {words}" for words in (explained.reason, explained.detail) if words)
     if explained.mapping is not None:
         head += f", by {explained.mapping}"

@@ -1,5 +1,6 @@
 """`export LEDGER... --textfile FILE`: the metrics without a port, for node_exporter's textfile collector."""
 
+import contextlib
 import logging
 import os
 import threading
@@ -110,5 +111,6 @@ def _replace(target: Path, content: bytes) -> None:
         temporary.chmod(READABLE_BY_ALL)
         temporary.replace(target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where nothing can be written, nothing can be removed either
+            temporary.unlink(missing_ok=True)
         raise UnreadableInput(str(target), f"not written: {why_not_written(error)}") from error

@@ -58,6 +58,21 @@ class HttpProtocol(H11Protocol):
         else:
             super().handle_events()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP; the body of a request that is at hand has one answer, whichever was begun first."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            if not is_answered:
+                self.cycle.disconnected = True
+            try:
+                super().send_400_response(msg)
+            except h11.LocalProtocolError:  # the answer to HEAD ends with its headers
+                self.transport.close()
+        elif is_answered:
+            self.transport.close()
+        else:
+            self.flow.pause_reading()
+
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client says nothing more, as `nc -N` does; it still gets what it asked for. TLS knows no such half."""
         self._said_all = self.scheme == "http" and self.cycle is not None and not self.cycle.response_complete

@@ -105,6 +105,9 @@ def json_text(
         text = msgspec.json.encode(word)
         if is_part:
             return text.decode()
+    elif word != word.strip():
+        # White space is JSON too, but a newline (as a block of YAML ends in) would cut the native line in two.
+        raise ValueError(f"{field} cannot be '{word}': {_expected(field)}")
     else:
         text = word.encode()
     try:
@@ -285,7 +288,7 @@ def _decimal(field: str, text: bytes, *, quoted: bool) -> Decimal:
     else:
         number = text.decode()
     value = _EXACT.create_decimal(number)
-    if not value.is_finite() or value.adjusted() > _MAX_DIGITS:
+    if not value.is_finite() or (value and value.adjusted() > _MAX_DIGITS):
         raise Refused("out_of_range", f"{field}: past 2^53")
     return value if value.adjusted() > -_MAX_DIGITS else Decimal(0)
 

@@ -13,7 +13,7 @@ from preempt_exporter.web.tls import server_context
 
 logger = logging.getLogger(__name__)
 
-Signature = tuple[tuple[int, int, int] | None, ...]
+Signature = tuple[tuple[int, int, int, int] | None, ...]
 
 
 class WebConfig(Struct, frozen=True, kw_only=True):
@@ -61,9 +61,10 @@ class LiveConfig:
         self._seen = _signature(self._watched)
         try:
             read = read_config_file(path)
-            if self._config.requires_login and self._seen[0] is not None and self._seen[0][1] == 0:
+            is_lock = self._config.requires_login or self._config.tls is not None
+            if is_lock and self._seen[0] is not None and self._seen[0][1] == 0:
                 # As after the first half of `cat new > web.yml`: nobody takes a lock off by emptying its file.
-                raise ConfigError("is empty, as while it is being written; to drop the login write {}", path=path)
+                raise ConfigError("is empty, as while it is being written; to drop TLS and login write {}", path=path)
             watched = (path, *read.files())
             self._watched, self._seen = watched, (self._seen[0], *_signature(watched[1:]))
             self._config = _in_force(read)
@@ -85,9 +86,10 @@ def _signature(paths: tuple[str, ...]) -> Signature:
     return tuple(_file_signature(path) for path in paths)
 
 
-def _file_signature(path: str) -> tuple[int, int, int] | None:
+def _file_signature(path: str) -> tuple[int, int, int, int] | None:
+    """The change of its inode counts too: a file that we may read at last is no newer than when we might not."""
     try:
         found = Path(path).stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
