@@ -98,7 +98,7 @@ class Reader:
             if self._tail.stats.files:
                 log.info("caught up; lines read: %d", self.watched.figures.counts.lines)
             else:
-                log.warning("no ledger is there yet: it is read as soon as it comes; is its path right?")
+                log.warning("no ledger is there yet: is its path right?")
         self._do_what_is_due()
         if anything_new or self._reading.lag_bytes or self._clock.monotonic_s() - self._looked_s >= LOOK_EVERY_S:
             with self.lock:
