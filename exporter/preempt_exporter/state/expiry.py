@@ -62,7 +62,7 @@ def expire(figures: Figures, lanes: LaneSettings, now_ms: int) -> None:
     gone = [run for run in idle if run.has_left(now_ms)]
     crowd = sorted((run for run in idle if not run.labelled), key=lambda run: run.last_ms)
     for run in gone + crowd[: max(0, len(figures.runs) - MAX_RUNS_KEPT)]:
-        figures.runs.pop(run.name, None)
+        figures.forget_run(run.name)
     with_label = [run for run in figures.runs.values() if run.labelled and not run.has_left(now_ms)]
     for run in with_label[MAX_LIVE_RUNS:]:
         run.labelled = False

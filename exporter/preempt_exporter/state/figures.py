@@ -1,7 +1,5 @@
 """Everything that the lines add up to, as one record: what a snapshot holds beside the read positions."""
 
-from itertools import islice
-
 from msgspec import Struct, field
 
 from preempt_exporter.ledger.decode import LINE_ERROR_REASONS
@@ -54,7 +52,7 @@ def _no_refusals() -> dict[str, dict[str, int]]:
     return {op: dict.fromkeys(reasons, 0) for op in (*REFUSAL_OPS, OTHER)}
 
 
-class Figures(Struct):
+class Figures(Struct, dict=True):
     """Lives (by run), lanes, runs and counters, with the order in which lives ended."""
 
     counts: LineCounts = field(default_factory=LineCounts)
@@ -71,6 +69,13 @@ class Figures(Struct):
     lives_kept: int = 0
     ends: list[tuple[str | None, str, int]] = field(default_factory=list)
     """Ended lives in the order of their ends: run, task, end; the oldest make room first."""
+
+    def __post_init__(self) -> None:
+        """Who holds a label value follows from the runs, so a snapshot does without it."""
+        self._holders = {name: run for name, run in self.runs.items() if run.labelled}
+        """Runs with a label value of their own, but for those in `_away`."""
+        self._away: dict[str | None, Run] = {}
+        """Those that had left when another asked for room, and of which no line was read since."""
 
     def lane(self, name: str) -> Lane:
         """The lane under its bounded label: a name beyond the first `MAX_LANES` is `other`."""
@@ -91,12 +96,29 @@ class Figures(Struct):
         if run is None:
             labelled = name is not None and name != OTHER and self._has_room_for_a_run(now_ms)
             run = self.runs[name] = Run(name=name, labelled=labelled)
+            if labelled:
+                self._holders[name] = run
+        elif name in self._away:
+            self._holders[name] = self._away.pop(name)
         return run
 
+    def forget_run(self, name: str | None) -> None:
+        """Drop a run that holds no lives."""
+        for runs in (self.runs, self._holders, self._away):
+            runs.pop(name, None)
+
     def _has_room_for_a_run(self, now_ms: int) -> bool:
-        """Whether fewer than `MAX_LIVE_RUNS` runs hold label values; looks no further than it must."""
-        holders = (run for run in self.runs.values() if run.labelled and not run.has_left(now_ms))
-        return next(islice(holders, MAX_LIVE_RUNS - 1, None), None) is None
+        """Whether fewer than `MAX_LIVE_RUNS` runs hold label values.
+
+        A run that has left is looked at once, until another line of it is read: years of old runs cost no more.
+        """
+        if len(self._holders) >= MAX_LIVE_RUNS:
+            for name, run in list(self._holders.items()):
+                if not run.labelled:
+                    del self._holders[name]
+                elif run.has_left(now_ms):
+                    self._away[name] = self._holders.pop(name)
+        return len(self._holders) < MAX_LIVE_RUNS
 
     def counters_of(self, run: Run) -> tuple[RunCounters, ...]:
         """Where a count of `run` goes: its own, and the shared `other` when it has no label value of its own."""

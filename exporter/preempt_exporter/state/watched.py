@@ -30,6 +30,7 @@ class Watched:
         self.figures.make_labels_known(lanes.names)
         self._task_fold = TaskFold(self.figures, tasks.defaults)
         self._promised_ms = 0
+        self._crowd = MAX_RUNS_KEPT
         self._apply_defaults()
         self._ledger_indexes = {memory.name: index for index, memory in enumerate(self.figures.ledgers)}
 
@@ -51,7 +52,7 @@ class Watched:
         if figures.lives_kept > self.tasks.limit:
             make_room(figures, self.tasks, now_ms)
         forget_stale_ends(figures)
-        if len(figures.runs) > MAX_RUNS_KEPT:
+        if len(figures.runs) > self._crowd:
             self.expire(now_ms)
 
     def _fold_in_order(self, records: Sequence[Any], index: int, memory: LedgerMemory, now_ms: int) -> None:
@@ -65,7 +66,7 @@ class Watched:
         lanes = figures.lanes
         heartbeats = dict.fromkeys(lanes, 0)
         promised_ms = self._promised_ms
-        run_name: str | None = ""  # no run is called so
+        run_name: str | None = ""  # no run is called so: the next line turns to its own
         run = Run(name=None, labelled=False)
         lives, oldest_ms, newest_ms = run.lives, run.first_ms, run.last_ms
         for record in records:
@@ -73,7 +74,7 @@ class Watched:
             if kind is Heartbeat:
                 if record.run != run_name:
                     run_name = record.run
-                    run = self._turn_to(run_name, run, oldest_ms, newest_ms, now_ms)
+                    run = self._turn_to(record, run, oldest_ms, newest_ms, now_ms)
                     lives, oldest_ms, newest_ms = run.lives, run.first_ms, run.last_ms
                 try:
                     life = lives[record.task_id]
@@ -108,7 +109,7 @@ class Watched:
             elif kind is Checkpoint:
                 if record.run != run_name:
                     run_name = record.run
-                    run = self._turn_to(run_name, run, oldest_ms, newest_ms, now_ms)
+                    run = self._turn_to(record, run, oldest_ms, newest_ms, now_ms)
                     lives, oldest_ms, newest_ms = run.lives, run.first_ms, run.last_ms
                 try:
                     life = lives[record.task_id]
@@ -151,10 +152,11 @@ class Watched:
                     fold_attempt(figures, memory, record, now_ms)
                 else:
                     self._fold_other(record, now_ms)
+                run_name = ""  # whoever asked for room may have found this run gone
                 continue
             elif record.run != run_name:
                 run_name = record.run
-                run = self._turn_to(run_name, run, oldest_ms, newest_ms, now_ms)
+                run = self._turn_to(record, run, oldest_ms, newest_ms, now_ms)
                 lives, oldest_ms, newest_ms = run.lives, run.first_ms, run.last_ms
             self._fold_task_event(record, run, index, now_ms)
         run.touch(oldest_ms, newest_ms)
@@ -162,10 +164,17 @@ class Watched:
         for lane_name, count in heartbeats.items():
             figures.lane(lane_name).events["heartbeat"] += count
 
-    def _turn_to(self, name: str | None, before: Run, oldest_ms: int, newest_ms: int, now_ms: int) -> Run:
-        """The run that the next lines are of; `before` takes the moments of the oldest and newest of its lines."""
+    def _turn_to(self, event: TaskEvent, before: Run, oldest_ms: int, newest_ms: int, now_ms: int) -> Run:
+        """The run of `event`, which has an oldest and a newest moment from its first line on.
+
+        `before` takes the moments of the oldest and newest of its lines.
+        """
         before.touch(oldest_ms, newest_ms)
-        return self.figures.run(name, now_ms)
+        run = self.figures.run(event.run, now_ms)
+        if run.first_ms > run.last_ms:
+            moment_ms = min(event.ts_ms, now_ms)
+            run.touch(moment_ms, moment_ms)
+        return run
 
     def _fold_task_event(self, record: Any, run: Run, index: int, now_ms: int) -> None:
         """Any event of a task, whatever its life."""
@@ -204,8 +213,9 @@ class Watched:
             lane.last_enqueue_ms = life.enqueued_ms
 
     def expire(self, now_ms: int) -> None:
-        """Forget what has left by `now_ms`; called at a slow, regular pace."""
+        """Forget what has left by `now_ms`; called at a slow, regular pace, and when there are many more runs."""
         expire(self.figures, self.lanes, now_ms)
+        self._crowd = max(MAX_RUNS_KEPT, len(self.figures.runs)) * 9 // 8
 
     def _apply_defaults(self) -> None:
         """Lives of a snapshot take today's defaults for what none of their lines gave."""
