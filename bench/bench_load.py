@@ -11,7 +11,7 @@ import msgspec
 
 from bench_fold import look_up_only
 from catch_up import read_and_fold
-from generate_ledger import ledger_lines, write_ledger
+from generate_ledger import ledger_lines, start_ms_for, write_ledger
 from measure import ROUNDS, Result, ratio_in_turn, seconds_of
 from preempt_exporter.clock import SystemClock
 from preempt_exporter.ledger.records import Admit, Enqueue
@@ -32,7 +32,7 @@ def scrape_while_catching_up() -> Result:
     """p99 of a scrape of 10,000 live tasks while lines pour in, against its p99 when none do."""
     with tempfile.TemporaryDirectory(prefix="preempt-load-") as folder:
         ledger = Path(folder) / "ledger.jsonl"
-        endless = ledger_lines(10_000_000, 10_000, live=10_000)  # 1,000 lines a task: none ends here
+        endless = ledger_lines(10_000_000, 10_000, start_ms_for(500_000), live=10_000)  # 1,000 a task: none ends here
         ledger.write_bytes(b"".join(islice(endless, 100_000)))
         lines = b"".join(islice(endless, 400_000))
         with ours(str(ledger), "--task.series=all") as exporter:
@@ -86,11 +86,11 @@ def start_from_snapshot() -> Result:
         keeper.write(Snapshot(watched.figures, Positions(), TailCounts()), threading.Lock())
         body = path.read_bytes().partition(b"\n")[2]
         ratio = ratio_in_turn(
-            lambda: seconds_of(keeper.load),
+            lambda: seconds_of(lambda: Watched(TaskSettings(), LaneSettings(), keeper.load().figures)),
             lambda: seconds_of(lambda: msgspec.msgpack.decode(body, type=Snapshot)),
         )
         keeper.close()
-    note = f"{len(body) >> 20} MiB"
+    note = f"{len(body) >> 20} MiB; into the same types, which index themselves in both"
     return Result("start from a state of 100,000 tasks, against msgspec's decode of it", ratio, "<= 3", note)
 
 
@@ -109,16 +109,19 @@ def idle_cost() -> Result:
 
 def memory_per_live_task() -> Result:
     """Bytes of memory that each live task takes, series and all, against a kibibyte."""
-    sizes = {}
+    sizes: dict[int, int] = {}
     with tempfile.TemporaryDirectory(prefix="preempt-memory-") as folder:
         for tasks in (1_000, 51_000):
+            lines = 8 * tasks
+            endless = ledger_lines(1_000 * tasks, tasks, start_ms_for(lines), live=tasks)  # 1,000 a task: none ends
             ledger = Path(folder) / f"{tasks}.jsonl"
-            write_ledger(ledger, 3 * tasks, tasks * 2, live=tasks)
+            ledger.write_bytes(b"".join(islice(endless, lines)))
             with ours(str(ledger), "--task.series=all") as exporter:
-                exporter.scrape()
-                sizes[tasks] = exporter.resident_bytes()
-    each = (sizes[51_000] - sizes[1_000]) / 50_000
-    return Result("memory per live task, in KiB", each / 1024, "-", "between 1,000 and 51,000 tasks, all with series")
+                sizes[exporter.scrape().count(b"\nqueue_age_ms{")] = exporter.resident_bytes()
+    (few, small), (many, large) = sizes.items()
+    each = (large - small) / (many - few)
+    note = f"between {few:,} and {many:,} live tasks, all with series"
+    return Result("memory per live task, in KiB", each / 1024, "-", note)
 
 
 def growth() -> list[Result]:
@@ -146,7 +149,7 @@ def growth() -> list[Result]:
             many = Path(folder) / f"files-{files}"
             many.mkdir()
             for number in range(files):
-                write_ledger(many / f"{number}.jsonl", 200, 10, live=5)
+                write_ledger(many / f"{number}.jsonl", 200, 10, live=5, first_task=10 * number)
             per_file[files] = _least_seconds(read_and_fold, many) / files
         results.append(_step("cost per file of 200 lines, 100 to 1,600 files", per_file))
     return results

@@ -1,17 +1,24 @@
 """Write a ledger such as a night of preemptible batch work leaves behind: `python bench/generate_ledger.py FILE`.
 
 Tasks are enqueued, admitted, send heartbeats, checkpoint, are preempted and admitted again, and complete or are
-drained, many at a time in interleaved order. The same arguments give the same bytes.
+drained, many at a time in interleaved order. The last line is of now, so that what runs is live when it is read; the
+same arguments, `--start-ms` among them, give the same bytes.
 """
 
 import argparse
 import json
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-START_MS = 1_795_956_000_000
+STEP_MS = 5
 LANES = ("free", "paid")
+
+
+def start_ms_for(lines: int) -> int:
+    """When the first of so many lines was written whose last is of now."""
+    return time.time_ns() // 1_000_000 - STEP_MS * lines
 
 
 def task_lines(task: int, lines: int, rng: random.Random) -> Iterator[dict[str, object]]:
@@ -54,10 +61,10 @@ def task_lines(task: int, lines: int, rng: random.Random) -> Iterator[dict[str, 
         yield {"event": "complete", **named, "output_tokens": checkpoint, "restart_tokens": restart_tokens}
 
 
-def ledger_lines(total: int, tasks: int, seed: int = 1, live: int = 2_000) -> Iterator[bytes]:
+def ledger_lines(total: int, tasks: int, start_ms: int, live: int = 2_000, first_task: int = 0) -> Iterator[bytes]:
     """`total` lines over `tasks` tasks of which about `live` run at the same time, with `id` and `ts_ms`."""
-    rng = random.Random(seed)
-    waiting = iter(range(tasks))
+    rng = random.Random(1)
+    waiting = iter(range(first_task, first_task + tasks))
     running = [task_lines(task, total // tasks, rng) for task, _ in zip(waiting, range(live), strict=False)]
     for number in range(total):
         line = None
@@ -65,14 +72,17 @@ def ledger_lines(total: int, tasks: int, seed: int = 1, live: int = 2_000) -> It
             slot = rng.randrange(len(running))
             line = next(running[slot], None)
             if line is None:
-                running[slot] = task_lines(next(waiting, tasks + number), total // tasks, rng)
-        yield json.dumps({**line, "ts_ms": START_MS + 5 * number, "id": f"h1-{number:x}"}).encode() + b"\n"
+                running[slot] = task_lines(next(waiting, first_task + tasks + number), total // tasks, rng)
+        yield json.dumps({**line, "ts_ms": start_ms + STEP_MS * number, "id": f"h1-{number:x}"}).encode() + b"\n"
 
 
-def write_ledger(path: Path, total: int, tasks: int, live: int = 2_000) -> None:
+def write_ledger(
+    path: Path, total: int, tasks: int, live: int = 2_000, first_task: int = 0, start_ms: int | None = None
+) -> None:
     """Write the ledger to `path`."""
+    start_ms = start_ms_for(total) if start_ms is None else start_ms
     with path.open("wb", buffering=1 << 20) as file:
-        file.writelines(ledger_lines(total, tasks, live=live))
+        file.writelines(ledger_lines(total, tasks, start_ms, live, first_task))
 
 
 if __name__ == "__main__":
@@ -81,5 +91,6 @@ if __name__ == "__main__":
     parser.add_argument("--lines", type=int, default=2_000_000)
     parser.add_argument("--tasks", type=int, default=10_000)
     parser.add_argument("--live", type=int, default=2_000, help="tasks running at the same time")
+    parser.add_argument("--start-ms", type=int, help="the first line's moment; default: so that the last is of now")
     arguments = parser.parse_args()
-    write_ledger(arguments.file, arguments.lines, arguments.tasks, arguments.live)
+    write_ledger(arguments.file, arguments.lines, arguments.tasks, arguments.live, start_ms=arguments.start_ms)
