@@ -56,12 +56,17 @@ def main() -> None:
         results = []
         for measure in measurements:
             results.append(measure())
-            _say(f"{results[-1].what}: {results[-1].ratio:.2f}")
+            _say(f"{results[-1].what}: {_told(results[-1].ratio)}")
         results += growth()
     print(f"\n{arguments.lines:,} lines, {arguments.tasks:,} tasks; Python {platform.python_version()}\n")
     print("| what | ratio | wanted | note |\n| --- | ---: | --- | --- |")
     for result in results:
-        print(f"| {result.what} | {result.ratio:.2f} | {result.wanted} | {result.note} |")
+        print(f"| {result.what} | {_told(result.ratio)} | {result.wanted} | {result.note} |")
+
+
+def _told(ratio: float) -> str:
+    """So that what is a little above a limit of a hundredth does not read as that limit."""
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.4f}"
 
 
 def _say(text: str) -> None:
