@@ -114,23 +114,27 @@ def test_labels_go_to_the_runs_that_a_look_at_all_of_them_would_choose(batches) 
         assert ours == theirs
 
 
+def least_seconds_of_folding(state: Watched, batches: list[list[Record]], now_ms: int) -> float:
+    """Processor seconds of the quickest batch: what the garbage collector takes belongs to nobody."""
+    taken_s = []
+    for records in batches:
+        begun_s = time.thread_time()
+        state.fold(records, "a", now_ms)
+        taken_s.append(time.thread_time() - begun_s)
+    return min(taken_s)
+
+
 def test_a_new_run_costs_the_same_however_many_have_left() -> None:
     """A ledger of years, a run per job: each run of it was over long before it is read."""
 
     def seconds(count: int) -> float:
         state = watched()
-        before, new = (records_of(*[line_of("run_open", f"{who}{i}", 0) for i in range(n)]) for who, n in _who(count))
-        state.fold(before, "a", T0_MS + 400 * DAY_MS)
-        begun_s = time.thread_time()
-        state.fold(new, "a", T0_MS + 400 * DAY_MS)
-        return time.thread_time() - begun_s
+        batches = [records_of(*[line_of("run_open", f"{who}{i}", 0) for i in range(100)]) for who in "abcd"]
+        state.fold(records_of(*[line_of("run_open", f"r{i}", 0) for i in range(count)]), "a", T0_MS + 400 * DAY_MS)
+        return least_seconds_of_folding(state, batches, T0_MS + 400 * DAY_MS)
 
     few, many = seconds(100), seconds(9_000)
-    assert many < 4 * few + 0.02
-
-
-def _who(count: int) -> tuple[tuple[str, int], tuple[str, int]]:
-    return ("before", count), ("new", 400)
+    assert many < 4 * few + 0.005
 
 
 def test_a_line_costs_the_same_however_many_runs_hold_lives() -> None:
@@ -138,14 +142,12 @@ def test_a_line_costs_the_same_however_many_runs_hold_lives() -> None:
 
     def seconds(count: int) -> float:
         state = fold(watched(), *[event("admit", 0, run=f"r{i}") for i in range(count)], now_ms=0)
-        beats = [records_of(event("heartbeat", 0, run=f"r{i}")) for i in range(200)]
-        begun_s = time.thread_time()
-        for beat in beats:
-            state.fold(beat, "a", T0_MS)
-        return time.thread_time() - begun_s
+        return least_seconds_of_folding(
+            state, [records_of(event("heartbeat", 0, run=f"r{i}")) for i in range(5)], T0_MS
+        )
 
     few, many = seconds(MAX_RUNS_KEPT // 10), seconds(2 * MAX_RUNS_KEPT)
-    assert many < 4 * few + 0.02
+    assert many < 4 * few + 0.0001
 
 
 def test_runs_without_lives_are_not_kept_in_any_number() -> None:
