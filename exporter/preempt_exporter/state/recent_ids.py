@@ -105,16 +105,33 @@ class _Order:
         return order if order._raise_to(newer) else None
 
     def goes_on_with(self, ids: Iterable[str]) -> bool:
-        """Whether each of them is certain to be new. After a False the order holds no longer."""
+        """Whether each of them is certain to be new. After a False the order holds no longer.
+
+        Where one writer writes alone, two ids in a row are of one block. From then on `end` lies behind every id of
+        that block, and what is as long as they are, larger than the largest and smaller than `end` is of it as well.
+        """
         older, newer = self._older, self._newer
+        block = largest = end = ""
+        length = 0
         for line_id in ids:
-            block = line_id[:-BLOCK_CHARACTERS]
-            largest = newer.get(block)
-            if largest is None:
-                largest = older.get(block, "")
-            if line_id <= largest:
+            if end > line_id > largest and len(line_id) == length:
+                largest = line_id
+                continue
+            if end:
+                newer[block] = largest
+                end = ""
+            before, block = block, line_id[:-BLOCK_CHARACTERS]
+            try:
+                known = newer[block]
+            except KeyError:
+                known = older.get(block, "")
+            if line_id <= known:
                 return False
             newer[block] = line_id
+            if block == before:
+                largest, end, length = line_id, block + "\xff", len(line_id)
+        if end:
+            newer[block] = largest
         return len(newer) <= MAX_BLOCKS
 
     def turn(self) -> None:
