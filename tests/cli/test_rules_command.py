@@ -43,7 +43,21 @@ def test_a_missing_promtool_is_one_line_and_exit_2(
     assert "apt-get install prometheus" in error
 
 
-def test_a_named_rule_file_that_is_not_there_is_unreadable_input(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("command", "what"), [("check", "rule file"), ("test", "test file")])
+def test_a_named_file_that_is_not_there_is_unreadable_input(
+    capsys: pytest.CaptureFixture[str], command: str, what: str
+) -> None:
     """Exit 2 and one line, before promtool is asked."""
-    assert main(["rules", "check", "nowhere.yml"]) == 2
-    assert capsys.readouterr().err == "preempt-exporter rules: nowhere.yml: no such rule file; check the path\n"
+    assert main(["rules", command, "nowhere.yml"]) == 2
+    assert capsys.readouterr().err == f"preempt-exporter rules: nowhere.yml: no such {what}; check the path\n"
+
+
+def test_a_run_that_is_no_regular_expression_is_wrong_usage(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 2 and one line that names it."""
+    monkeypatch.chdir(REPOSITORY)
+    assert main(["rules", "test", "--run", "("]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("preempt-exporter rules: --run '(': not a regular expression: ")
+    assert error.count("\n") == 1

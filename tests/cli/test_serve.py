@@ -219,6 +219,8 @@ def test_a_port_in_use_is_one_line(ledger: Path) -> None:
     [
         (("l", "--no-such-flag"), "--no-such-flag"),
         ((), "no LEDGER given"),
+        (("",), "a LEDGER is empty"),
+        (("l", ""), "a LEDGER is empty"),
         (("l", "--task.linger=soon"), "--task.linger"),
         (("l", "--task.limit=-1"), "--task.limit"),
         (("l", "--task.series=best:5"), "--task.series"),

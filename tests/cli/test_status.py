@@ -156,6 +156,9 @@ def test_a_running_exporter_says_the_same(capsys: pytest.CaptureFixture[str], tm
         (("--url", "http://127.0.0.1:9", "l.jsonl"), "not both"),
         (("l.jsonl", "--now-ms", "soon"), "--now-ms"),
         (("l.jsonl", "--sate"), "--sate"),
+        (("--url", "http://127.0.0.1:9", "--now-ms", "5"), "--now-ms goes with LEDGER"),
+        (("l.jsonl", "--run", "r"), "go with --explain"),
+        (("l.jsonl", "--checkpoint-cost", "5s"), "go with --explain"),
     ],
 )
 def test_wrong_usage_is_one_line(

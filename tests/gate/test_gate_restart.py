@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from preempt_exporter.errors import LedgerWriteError
+from preempt_exporter.errors import LedgerWriteError, UnreadableInput
 from preempt_exporter.gate.answers import Answer
 from preempt_exporter.gate.gate import Gate
 from preempt_exporter.gate.journal import SNAPSHOT_AT_LEAST_EVERY
@@ -264,6 +264,26 @@ def test_a_packed_form_is_opened_to_finish_a_remainder(tmp_path: Path) -> None:
     about = place.gate().about(KEY)
     assert about is not None
     assert about.preempts == 1
+
+
+def test_a_packed_form_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Of several frames none is left out, and one that ends early is refused: half a history decides nothing."""
+    place = Place(tmp_path)
+    gate = place.gate()
+    gate.admit(KEY, REQUEST)
+    first = place.ledger.read_bytes()
+    gate.preempt(KEY)
+    second = place.ledger.read_bytes()[len(first) :]
+    packed = place.ledger.with_name("l.jsonl.1.zst")
+    whole = zstandard.compress(first) + zstandard.compress(second)
+    packed.write_bytes(whole)
+    place.ledger.unlink()
+    about = place.gate().about(KEY)
+    assert about is not None
+    assert about.preempts == 1
+    packed.write_bytes(whole[:-5])
+    with pytest.raises(UnreadableInput, match=r"l\.jsonl\.1\.zst"):
+        place.gate()
 
 
 def test_a_snapshot_is_taken_by_itself_after_enough_lines(tmp_path: Path) -> None:

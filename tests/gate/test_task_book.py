@@ -108,6 +108,20 @@ def test_progress_is_never_behind_the_checkpoint() -> None:
     assert life.output_tokens == 100
 
 
+def test_output_that_was_reported_outlives_a_checkpoint_behind_it() -> None:
+    """Writing a checkpoint takes time, and what came meanwhile is lost with the slot; one step back is a restart."""
+
+    def checkpoint(ms: int, tokens: int) -> Checkpoint:
+        return Checkpoint(task_id="t", ts_ms=ms, checkpoint_tokens=tokens)
+
+    ahead = (admit(1), Heartbeat(task_id="t", ts_ms=2, output_tokens=140), checkpoint(3, 100))
+    assert life_of(*ahead).output_tokens == 140
+    assert life_of(*ahead, checkpoint(4, 200)).output_tokens == 200
+    assert life_of(*ahead, checkpoint(4, 50)).output_tokens == 50
+    told = Checkpoint(task_id="t", ts_ms=4, checkpoint_tokens=120, output_tokens=130)
+    assert life_of(*ahead, told).output_tokens == 130
+
+
 def test_the_oldest_ends_make_room() -> None:
     """Two are remembered, and a live task is never forgotten."""
     book = book_of(

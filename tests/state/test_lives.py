@@ -167,6 +167,24 @@ def test_lane_is_the_last_that_a_line_named() -> None:
     assert (lanes["free"].events["admit"], lanes["paid"].events["checkpoint"]) == (1, 1)
 
 
+@pytest.mark.parametrize("ledger", ["a", "b"])
+def test_output_that_was_reported_outlives_a_checkpoint_behind_it(ledger: str) -> None:
+    """Writing a checkpoint takes its time, and what came meanwhile is lost with the slot; one step back is a restart.
+
+    Whether the line goes the short way, as a running life's in its own ledger does, or comes from another.
+    """
+    ahead = [event("admit"), event("heartbeat", 10, output_tokens=140)]
+    steps = [(20, 100, 140), (30, 200, 200), (40, 50, 50)]
+    state = fold(watched(), *ahead, ledger="a")
+    for at_ms, checkpoint_tokens, output_tokens in steps:
+        fold(state, event("checkpoint", at_ms, checkpoint_tokens=checkpoint_tokens), ledger=ledger)
+        assert life(state).output_tokens == output_tokens
+        if ledger == "b":
+            fold(state, event("heartbeat", at_ms), ledger="a")
+    fold(state, event("checkpoint", 50, checkpoint_tokens=60, output_tokens=70), ledger=ledger)
+    assert life(state).output_tokens == 70
+
+
 def test_a_deadline_missed_counts_once_per_life() -> None:
     """At its first end, whatever follows."""
     state = fold(

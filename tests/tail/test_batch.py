@@ -80,16 +80,17 @@ def test_the_middle_of_a_copy_and_truncate(ledger: Path, lines: Lines) -> None:
         assert joined == content
 
 
-def test_a_compressed_form_in_the_making_is_no_error(ledger: Path, lines: Lines) -> None:
-    """A compressed form that ends early is passed over when the plain form goes on after it."""
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_a_compressed_form_in_the_making_is_no_error(ledger: Path, lines: Lines, suffix: str) -> None:
+    """A compressed form that ends early is passed over when the plain form goes on after it, and refused without it."""
     plain = ledger.with_name("l.jsonl.1")
     plain.write_bytes(b"".join(lines.make(1) for _ in range(20_000)))
-    packed = gzip.compress(plain.read_bytes())
-    ledger.with_name("l.jsonl.1.gz").write_bytes(packed[: len(packed) // 2])
+    packed = (gzip.compress if suffix == "gz" else zstandard.compress)(plain.read_bytes())
+    ledger.with_name(f"l.jsonl.1.{suffix}").write_bytes(packed[: len(packed) // 2])
     lines.append(ledger, 2)
     assert read(ledger) == lines.written
     plain.unlink()
-    with pytest.raises(UnreadableInput, match=r"l\.jsonl\.1\.gz: compressed data"):
+    with pytest.raises(UnreadableInput, match=rf"l\.jsonl\.1\.{suffix}: compressed data"):
         read(ledger)
 
 

@@ -219,6 +219,33 @@ def test_compression_while_down(ledger: Path, lines: Lines, follow: Follow, suff
     assert reader.lines == lines.written
 
 
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_a_restart_while_the_rotated_file_is_being_compressed(
+    ledger: Path, lines: Lines, follow: Follow, suffix: str
+) -> None:
+    """What the half-written form does not hold yet is waited for, and no line of it is taken for a torn one."""
+    lines.append(ledger, 5_000)
+    reader = follow(ledger)
+    reader.poll()
+    packed = ledger.with_name(f"l.jsonl.1.{suffix}")
+    whole = b""
+
+    def begin_to_compress() -> None:
+        nonlocal whole
+        lines.append(ledger, 30_000)
+        whole = (gzip.compress if suffix == "gz" else zstandard.compress)(ledger.read_bytes())
+        packed.write_bytes(whole[: len(whole) * 2 // 3])
+        ledger.unlink()
+        lines.append(ledger, 2)
+
+    reader.restart(begin_to_compress)
+    reader.wait(QUIET_MS)
+    packed.write_bytes(whole)
+    reader.wait(4 * QUIET_MS)
+    assert sorted(reader.lines) == sorted(lines.written)
+    assert reader.tail.stats.suspected_loss == 0
+
+
 def test_compression_of_a_finished_file_adds_nothing(ledger: Path, lines: Lines, follow: Follow) -> None:
     """A rotated file that was read to its end may be compressed without a word."""
     lines.append(ledger, 100)

@@ -14,10 +14,15 @@ from preempt_exporter.tail.batch import Consumed, read_batch
 
 
 def ledgers_of(named: Sequence[str]) -> list[str]:
-    """The ledgers named on the command line, else the environment's; `UsageError` where there is neither."""
+    """The ledgers named on the command line, else the environment's; `UsageError` where there is neither.
+
+    An empty name is refused too: as a path it would mean the working directory.
+    """
     ledgers = list(named) or [path for path in [os.environ.get("LEDGER_PATH", "")] if path]
     if not ledgers:
         raise UsageError("no LEDGER given: name a file, folder or glob, or set LEDGER_PATH")
+    if "" in ledgers:
+        raise UsageError("a LEDGER is empty, perhaps a variable that is not set: name a file, folder or glob")
     return ledgers
 
 

@@ -1,6 +1,7 @@
 """`rules check|test|render`: the rules pack through promtool, and with other values."""
 
 import os
+import re
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from pathlib import Path
@@ -61,9 +62,7 @@ def run(args: Namespace) -> int:
 
 
 def _check(patterns: list[str]) -> int:
-    for pattern in patterns:
-        if not any(character in pattern for character in "*?[") and not Path(pattern).exists():
-            raise UnreadableInput(pattern, "no such rule file; check the path")
+    _refuse_missing(patterns, "rule file")
     tool = promtool.find_promtool(os.environ)
     files, unmatched = promtool.matched_files(patterns) if patterns else (rule_files(), ())
     report = promtool.check_rules(tool, files)
@@ -72,7 +71,18 @@ def _check(patterns: list[str]) -> int:
 
 
 def _test(patterns: list[str], name_pattern: str | None) -> int:
+    _refuse_missing(patterns, "test file")
+    try:
+        re.compile(name_pattern or "")
+    except re.error as error:
+        raise UsageError(f"--run {name_pattern!r}: not a regular expression: {error}") from error
     return _told(promtool.test_rules(promtool.find_promtool(os.environ), patterns, name_pattern), "test cases")
+
+
+def _refuse_missing(patterns: list[str], what: str) -> None:
+    for pattern in patterns:
+        if not any(character in pattern for character in "*?[") and not Path(pattern).exists():
+            raise UnreadableInput(pattern, f"no such {what}; check the path")
 
 
 def _render(settings: list[str], folder: Path | None) -> int:

@@ -127,6 +127,10 @@ def refuse_contradictions(args: Namespace) -> None:
         raise UsageError("give either LEDGER or --url, not both")
     if args.url and args.explain is not None:
         raise UsageError("--explain needs the ledger's lines: give LEDGER instead of --url")
+    if args.url and args.now_ms is not None:
+        raise UsageError("an exporter tells of now: --now-ms goes with LEDGER, not with --url")
+    if args.explain is None and (args.run_name is not None or args.checkpoint_cost is not None):
+        raise UsageError("--run and --checkpoint-cost go with --explain: they choose no rows")
     if args.live and (args.json or args.explain is not None or args.now_ms is not None):
         raise UsageError("--live redraws a table of now: it goes with neither --json, --explain nor --now-ms")
     if args.explain is not None and (args.json or args.pairs):

@@ -37,9 +37,9 @@ class Form(Struct, frozen=True):
         if self.path.suffix == ".gz":
             return cast(IO[bytes], gzip.open(self.path, "rb"))
         if self.path.suffix == ".zst":
-            import zstandard
+            from preempt_exporter.zstandard_frames import ZstandardFrames
 
-            return cast(IO[bytes], zstandard.open(self.path, "rb"))
+            return cast(IO[bytes], ZstandardFrames(self.path.open("rb")))
         return self.path.open("rb")
 
     def pieces(self, offset: int) -> Iterator[bytes]:

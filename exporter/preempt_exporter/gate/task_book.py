@@ -156,7 +156,10 @@ class TaskBook:
                     gained = event.checkpoint_tokens - life.checkpoint_tokens
                     self.rates.record_step(life.lane, gained, event.ts_ms - life.step_ms)
                 life.step_ms = event.ts_ms
-                life.checkpoint_tokens = life.output_tokens = event.checkpoint_tokens
+                # It may be behind what was reported meanwhile; one behind its own last takes the output back with it.
+                if event.checkpoint_tokens > life.output_tokens or event.checkpoint_tokens < life.checkpoint_tokens:
+                    life.output_tokens = event.checkpoint_tokens
+                life.checkpoint_tokens = event.checkpoint_tokens
                 life.input_digest = event.input_digest or life.input_digest
                 _hear(life, event.output_tokens, event.next_within_ms)
             case Preempt():

@@ -114,8 +114,12 @@ class TaskFold:
             if gained > 0 and elapsed_ms > 0:
                 lane.record_step(gained, elapsed_ms)
         life.step_ms = moment_ms
+        # A checkpoint may be behind what was reported meanwhile; one behind its own last takes the output back with it.
+        if event.output_tokens is not None:
+            life.output_tokens = event.output_tokens
+        elif tokens > life.output_tokens or tokens < life.checkpoint_tokens:
+            life.output_tokens = tokens
         life.checkpoint_tokens = tokens
-        life.output_tokens = tokens if event.output_tokens is None else event.output_tokens
         if event.next_within_ms is not None:
             life.next_within_ms = event.next_within_ms
 

@@ -136,9 +136,12 @@ class Watched:
                             lane.step_tokens.append(gained)
                             lane.step_durations_ms.append(elapsed_ms)
                     life.step_ms = moment_ms
-                    life.checkpoint_tokens = tokens
                     output_tokens = record.output_tokens
-                    life.output_tokens = tokens if output_tokens is None else output_tokens
+                    if output_tokens is not None:
+                        life.output_tokens = output_tokens
+                    elif tokens > life.output_tokens or tokens < life.checkpoint_tokens:
+                        life.output_tokens = tokens
+                    life.checkpoint_tokens = tokens
                     promise_ms = record.next_within_ms
                     if promise_ms is not None:
                         if promise_ms != promised_ms:

@@ -4,9 +4,11 @@ import gzip
 import os
 import stat
 from collections.abc import Callable
-from typing import IO, Protocol
+from typing import Protocol
 
 import zstandard
+
+from preempt_exporter.zstandard_frames import ZstandardFrames
 
 OpenFile = Callable[[str], int]
 """Opens a path for reading and returns the descriptor, or raises `OSError`."""
@@ -82,9 +84,9 @@ class PackedSource:
         self._raw = raw
         magic = raw.read(4)
         raw.seek(0)
-        self._plain: IO[bytes] | gzip.GzipFile
+        self._plain: ZstandardFrames | gzip.GzipFile
         if magic.startswith(ZSTD_MAGIC):
-            self._plain = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+            self._plain = ZstandardFrames(raw)
         else:
             self._plain = gzip.GzipFile(fileobj=raw, mode="rb")
         self._kept = b""
