@@ -61,6 +61,18 @@ def test_a_write_is_named(tmp_path: Path, make_watch: MakeWatch) -> None:
     assert watch.take_notices() == []
 
 
+def test_long_looks_come_seldom(make_watch: MakeWatch) -> None:
+    """Writers that never rest do not keep the reader looking all the time where a look takes long."""
+    watch = make_watch(mode="poll")
+    look_s, looks = 0.02, 20
+    begun_s = time.monotonic()
+    for _ in range(looks):
+        watch.on_any_event(FileModifiedEvent("/l.jsonl"))
+        watch.wait(1.0)
+        time.sleep(look_s)  # the look
+    assert time.monotonic() - begun_s > 2 * looks * look_s
+
+
 @pytest.mark.parametrize("mode", ["auto", "poll"])
 def test_tail_and_watch_together(tmp_path: Path, make_watch: MakeWatch, mode: str) -> None:
     """A ledger that appears, grows and is rotated is followed within seconds, with notifications and without."""
