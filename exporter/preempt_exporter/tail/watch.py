@@ -32,9 +32,9 @@ COVER_EVERY_S = 60.0
 """How often links are followed anew while the folders stay the same and those watched are where they were."""
 GAP_S = 0.02
 """Shortest time between two wakes: a busy writer wakes us fifty times a second, not once per line."""
-MAX_GAP_S = 0.2
-BUSY_SHARE = 0.25
-"""How much of the time may go into looks, each of which takes in all that thousands of busy ledgers wrote meanwhile."""
+REST_PER_LOOK = 3.0
+"""A look takes in all that was written meanwhile: after a long one, at thousands of busy ledgers, the reader rests."""
+MAX_REST_S = 0.2
 MAX_WATCHED_FOLDERS = 64
 _MAX_NAMED = 10_000
 _NETWORK = (
@@ -73,6 +73,7 @@ class Watch(FileSystemEventHandler):
         self._changed: set[str] = set()
         self._notices: list[Notice] = []
         self._active_s = float("-inf")
+        self._returned_s = clock.monotonic_s()
 
     @property
     def polls(self) -> bool:
@@ -112,14 +113,15 @@ class Watch(FileSystemEventHandler):
     def wait(self, timeout_s: float) -> None:
         """Return when something may have changed, or it is time for a poll, or after `timeout_s` seconds."""
         self._check_threads()
-        looked_for_s = self._clock.monotonic_s() - self._active_s
+        begun_s = self._clock.monotonic_s()
+        rested_s = begun_s + min(REST_PER_LOOK * (begun_s - self._returned_s), MAX_REST_S)
         if self._woken.wait(min(timeout_s, self._longest_wait_s())):
-            gap_s = max(GAP_S, min(looked_for_s / BUSY_SHARE, MAX_GAP_S))
-            now_s = self._clock.monotonic_s()
-            self._urgent.wait(min(max(self._active_s + gap_s - now_s, 0.0), timeout_s))
+            next_s = max(self._active_s + GAP_S, rested_s)
+            self._urgent.wait(min(max(next_s - self._clock.monotonic_s(), 0.0), timeout_s))
             self._active_s = self._clock.monotonic_s()
         self._woken.clear()
         self._urgent.clear()
+        self._returned_s = self._clock.monotonic_s()
 
     def wake(self) -> None:
         """Make `wait` return at once; from any thread, or a signal handler."""
