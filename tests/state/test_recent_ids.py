@@ -114,3 +114,10 @@ def test_an_id_that_came_late_is_known_after_a_restart_and_a_turn() -> None:
     for batch in ([f"c-{number:06}" for number in range(REMEMBERED - 3)], ["c-000100"], late):
         assert answers_of(ids, batch) == naive.are_new(batch)
     assert naive.ids[-1] != late[0]
+
+
+def test_a_state_that_holds_ids_in_the_form_of_before_is_taken_over_without_them() -> None:
+    """They were two lists of strings. To refuse the state for them would read every ledger anew."""
+    before = msgspec.msgpack.encode({"older": ["a-1"], "newer": ["a-2"]})
+    ids = msgspec.msgpack.decode(before, type=RecentIds)
+    assert answers_of(ids, ["a-2", "a-3"]) == [True, True]

@@ -45,13 +45,13 @@ class Generation(Struct):
 class RecentIds(Struct, dict=True):
     """The last `REMEMBERED_IDS` ids, and as many older ones again at most, which count as forgotten."""
 
-    older: Generation = field(default_factory=Generation)
-    newer: Generation = field(default_factory=Generation)
+    previous: Generation = field(default_factory=Generation)
+    current: Generation = field(default_factory=Generation)
 
     def __post_init__(self) -> None:
         """What is looked up follows from the ids, so a snapshot does without it."""
-        self._order = _Order.of(self.older, self.newer)
-        self._places = None if self._order is not None else _Places(self.older, self.newer)
+        self._order = _Order.of(self.previous, self.current)
+        self._places = None if self._order is not None else _Places(self.previous, self.current)
 
     @property
     def knows_blocks_only(self) -> bool:
@@ -60,28 +60,28 @@ class RecentIds(Struct, dict=True):
 
     def add_all_if_new(self, ids: Sequence[str]) -> bool:
         """Remember the ids of a batch if none of them can be a repeat; else leave everything as it was."""
-        if self.newer.count >= REMEMBERED_IDS:
+        if self.current.count >= REMEMBERED_IDS:
             self._turn()
         if self._order is not None and not self._order.goes_on_with(ids):
-            self._order, self._places = None, _Places(self.older, self.newer)
+            self._order, self._places = None, _Places(self.previous, self.current)
         if self._places is not None and not self._places.add_all_if_new(ids):
             return False
-        self.newer.add(ids)
+        self.current.add(ids)
         return True
 
     def add_if_new(self, line_id: str) -> bool:
         """Remember one id unless it is among the last ones."""
-        if self.newer.count >= REMEMBERED_IDS:
+        if self.current.count >= REMEMBERED_IDS:
             self._turn()
         if self._places is None:
-            self._order, self._places = None, _Places(self.older, self.newer)
-        if not self._places.add_if_new(line_id, self.older.count + self.newer.count - REMEMBERED_IDS):
+            self._order, self._places = None, _Places(self.previous, self.current)
+        if not self._places.add_if_new(line_id, self.previous.count + self.current.count - REMEMBERED_IDS):
             return False
-        self.newer.add((line_id,))
+        self.current.add((line_id,))
         return True
 
     def _turn(self) -> None:
-        self.older, self.newer = self.newer, Generation()
+        self.previous, self.current = self.current, Generation()
         if self._order is not None:
             self._order.turn()
         else:
