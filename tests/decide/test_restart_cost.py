@@ -2,7 +2,7 @@
 
 import pytest
 
-from preempt_exporter.decide.restart_cost import lost_tokens, restart_cost_ms
+from preempt_exporter.decide.restart_cost import lost_tokens, output_at_checkpoint, restart_cost_ms
 
 
 def cost(**changes: float | None) -> int | None:
@@ -57,3 +57,14 @@ def test_a_rate_next_to_nothing_costs_the_most_that_can_be_said() -> None:
         prefill_tokens_per_s=1e-300,
     )
     assert cost_ms == 2**53
+
+
+@pytest.mark.parametrize(
+    ("reported", "last", "now", "known"),
+    [(40, 0, 30, 40), (40, 0, 50, 50), (40, 30, 30, 40), (40, 30, 29, 29), (20, 30, 31, 31)],
+)
+def test_a_checkpoint_takes_output_back_only_behind_its_own_last(
+    reported: int, last: int, now: int, known: int
+) -> None:
+    """Behind what heartbeats reported it is late; behind the last checkpoint, work was lost."""
+    assert output_at_checkpoint(reported, last, now) == known

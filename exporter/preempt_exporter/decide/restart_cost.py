@@ -15,6 +15,17 @@ def lost_tokens(prompt_tokens: int | None, output_tokens: int, checkpoint_tokens
     return max(prompt_tokens + max(output_tokens, checkpoint_tokens) - checkpoint_tokens, 0)
 
 
+def output_at_checkpoint(output_tokens: int, last_checkpoint_tokens: int, checkpoint_tokens: int) -> int:
+    """Output tokens known after a checkpoint of `checkpoint_tokens` that names no output itself.
+
+    It may be behind the `output_tokens` that were reported meanwhile, which then stay. One behind the last checkpoint
+    takes the output back with it.
+    """
+    if checkpoint_tokens < last_checkpoint_tokens:
+        return checkpoint_tokens
+    return max(output_tokens, checkpoint_tokens)
+
+
 def restart_cost_ms(
     *,
     p95_wait_s: float | None,

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
+from preempt_exporter.decide.restart_cost import output_at_checkpoint
 from preempt_exporter.gate.lane_rates import LaneRates
 from preempt_exporter.gate.life import FormKey, Life, TaskKey
 from preempt_exporter.ledger.records import (
@@ -156,9 +157,9 @@ class TaskBook:
                     gained = event.checkpoint_tokens - life.checkpoint_tokens
                     self.rates.record_step(life.lane, gained, event.ts_ms - life.step_ms)
                 life.step_ms = event.ts_ms
-                # It may be behind what was reported meanwhile; one behind its own last takes the output back with it.
-                if event.checkpoint_tokens > life.output_tokens or event.checkpoint_tokens < life.checkpoint_tokens:
-                    life.output_tokens = event.checkpoint_tokens
+                life.output_tokens = output_at_checkpoint(
+                    life.output_tokens, life.checkpoint_tokens, event.checkpoint_tokens
+                )
                 life.checkpoint_tokens = event.checkpoint_tokens
                 life.input_digest = event.input_digest or life.input_digest
                 _hear(life, event.output_tokens, event.next_within_ms)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from preempt_exporter.decide.restart_cost import output_at_checkpoint
 from preempt_exporter.ledger.records import (
     EVENT_NAMES,
     EVENT_TYPES,
@@ -114,11 +115,10 @@ class TaskFold:
             if gained > 0 and elapsed_ms > 0:
                 lane.record_step(gained, elapsed_ms)
         life.step_ms = moment_ms
-        # A checkpoint may be behind what was reported meanwhile; one behind its own last takes the output back with it.
         if event.output_tokens is not None:
             life.output_tokens = event.output_tokens
-        elif tokens > life.output_tokens or tokens < life.checkpoint_tokens:
-            life.output_tokens = tokens
+        else:
+            life.output_tokens = output_at_checkpoint(life.output_tokens, life.checkpoint_tokens, tokens)
         life.checkpoint_tokens = tokens
         if event.next_within_ms is not None:
             life.next_within_ms = event.next_within_ms
