@@ -60,27 +60,31 @@ class RecentIds(Struct, dict=True):
 
     def add_all_if_new(self, ids: Sequence[str]) -> bool:
         """Remember the ids of a batch if none of them can be a repeat; else leave everything as it was."""
-        if self.current.count >= REMEMBERED_IDS:
-            self._turn()
-        if self._order is not None and not self._order.goes_on_with(ids):
-            self._order, self._places = None, _Places(self.previous, self.current)
-        if self._places is not None and not self._places.add_all_if_new(ids):
+        self._turn_when_full()
+        is_surely_new = self._order is not None and self._order.goes_on_with(ids)
+        if not is_surely_new and not self._one_by_one().add_all_if_new(ids):
             return False
         self.current.add(ids)
         return True
 
     def add_if_new(self, line_id: str) -> bool:
         """Remember one id unless it is among the last ones."""
-        if self.current.count >= REMEMBERED_IDS:
-            self._turn()
-        if self._places is None:
-            self._order, self._places = None, _Places(self.previous, self.current)
-        if not self._places.add_if_new(line_id, self.previous.count + self.current.count - REMEMBERED_IDS):
+        self._turn_when_full()
+        first_in_reach = self.previous.count + self.current.count - REMEMBERED_IDS
+        if not self._one_by_one().add_if_new(line_id, first_in_reach):
             return False
         self.current.add((line_id,))
         return True
 
-    def _turn(self) -> None:
+    def _one_by_one(self) -> "_Places":
+        """What knows every id, from now until the generation is full."""
+        if self._places is None:
+            self._order, self._places = None, _Places(self.previous, self.current)
+        return self._places
+
+    def _turn_when_full(self) -> None:
+        if self.current.count < REMEMBERED_IDS:
+            return
         self.previous, self.current = self.current, Generation()
         if self._order is not None:
             self._order.turn()
