@@ -15,7 +15,7 @@ from preempt_exporter.state import figures as state_figures
 from preempt_exporter.state.expiry import MAX_RUNS_KEPT
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.watched import Watched
-from tests.state.folding import T0_MS, Line, event, fold, watched
+from tests.state.folding import T0_MS, Line, attempt, event, fold, watched
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -63,10 +63,7 @@ lateness_ms = st.sampled_from([0, 0, 0, HOUR_MS, 30 * HOUR_MS])
 def line_of(kind: str, run: str, moment_ms: int) -> Line:
     """A line of that run; each a task or job of its own."""
     if kind == "attempt":
-        seconds = {"enqueue_s": 0, "start_s": 0, "end_s": 0, "tokens_in": None, "tokens_out": None, "interventions": 0}
-        return {"job_id": str(moment_ms), "lane": "a", "attempt": 1, "outcome": "ok", "run": run, **seconds} | {
-            "ts_ms": T0_MS + moment_ms
-        }
+        return attempt(job_id=str(moment_ms), lane="a", run=run, ts_ms=T0_MS + moment_ms)
     return {**event(kind, moment_ms), "run": run}
 
 

@@ -139,7 +139,7 @@ class Watched:
                     output_tokens = record.output_tokens
                     if output_tokens is not None:
                         life.output_tokens = output_tokens
-                    elif tokens > life.output_tokens or tokens < life.checkpoint_tokens:
+                    elif tokens > life.output_tokens or tokens < life.checkpoint_tokens:  # as `output_at_checkpoint`
                         life.output_tokens = tokens
                     life.checkpoint_tokens = tokens
                     promise_ms = record.next_within_ms
@@ -187,10 +187,7 @@ class Watched:
         if moment_ms > now_ms:
             figures.skew.record(moment_ms - now_ms, now_ms)
             moment_ms = now_ms
-        if moment_ms > run.last_ms:
-            run.last_ms = moment_ms
-        if moment_ms < run.first_ms:
-            run.first_ms = moment_ms
+        run.touch(moment_ms, moment_ms)
         life = run.lives.get(record.task_id)
         begins = life is None
         if life is None:
