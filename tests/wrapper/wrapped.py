@@ -61,10 +61,10 @@ class Wrapped:
         )
 
     def lines(self) -> list[dict[str, Any]]:
-        """The ledger's lines; one that is no JSON is an error."""
+        """The ledger's lines; one that is no JSON is an error. A lock waited for in vain leaves a blank one."""
         if not self.ledger.exists():
             return []
-        return [json.loads(line) for line in self.ledger.read_bytes().splitlines()]
+        return [json.loads(line) for line in self.ledger.read_bytes().splitlines() if line]
 
     def events(self, task_id: str | None = None) -> list[str]:
         """The words of the lines, heartbeats left out."""

@@ -71,7 +71,7 @@ class AppendFile:
     def _append_at_path(self, lines: bytes) -> None:
         descriptor = self._opened()
         for _ in range(_REOPENINGS):
-            self._lock(descriptor)
+            lock(descriptor, self._lock_wait_s)
             if _is_at(descriptor, self._path):
                 break
             self.close()
@@ -79,7 +79,7 @@ class AppendFile:
         try:
             _write_lines(descriptor, lines)
         finally:
-            _unlock(descriptor)
+            unlock(descriptor)
         self._sync(descriptor)
 
     def _append_apart(self, lines: bytes) -> None:
@@ -99,18 +99,29 @@ class AppendFile:
         if self._fsync and stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.fsync(descriptor)
 
-    def _lock(self, descriptor: int) -> None:
-        deadline_s = time.monotonic() + self._lock_wait_s
-        pause_s = 0.0005
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except OSError as error:
-                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES) or time.monotonic() >= deadline_s:
-                    return  # not lockable, or held by a writer that is stopped: one write is still one line
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 2, 0.01)
+
+def lock(descriptor: int, wait_s: float = LOCK_WAIT_S) -> None:
+    """Take a file's advisory lock, or go on without it after `wait_s`: who holds it so long is stopped.
+
+    Under it none of our own writers is within a write, whose first pages a look at the end would take for a torn line.
+    """
+    deadline_s = time.monotonic() + wait_s
+    pause_s = 0.0005
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES) or time.monotonic() >= deadline_s:
+                return  # not lockable, or held by a writer that is stopped: one write is still one line
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, 0.01)
+
+
+def unlock(descriptor: int) -> None:
+    """Give the lock back; a file that has none is no error."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def _open(path: Path) -> int:
@@ -143,7 +154,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _write_lines(descriptor: int, lines: bytes) -> None:
-    rest = lines if _ends_in_newline(descriptor) else b"\n" + lines
+    rest = lines if ends_in_newline(descriptor) else b"\n" + lines
     written = os.write(descriptor, rest)
     while written < len(rest):
         # A nearly full disk takes a part and names its reason at the next try; others may have appended meanwhile.
@@ -153,7 +164,7 @@ def _write_lines(descriptor: int, lines: bytes) -> None:
         written = os.write(descriptor, rest)
 
 
-def _ends_in_newline(descriptor: int) -> bool:
+def ends_in_newline(descriptor: int) -> bool:
     """Whether a line can begin at the end; unknown counts as no, since a blank line harms nobody."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
@@ -162,11 +173,6 @@ def _ends_in_newline(descriptor: int) -> bool:
         return os.pread(descriptor, 1, status.st_size - 1) == b"\n"
     except OSError:
         return False
-
-
-def _unlock(descriptor: int) -> None:
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 _OPEN_FILES: "weakref.WeakSet[AppendFile]" = weakref.WeakSet()

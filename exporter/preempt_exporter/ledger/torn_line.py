@@ -7,29 +7,30 @@ import os
 from pathlib import Path
 
 from preempt_exporter.errors import LedgerWriteError, UnreadableInput
+from preempt_exporter.ledger.append_file import ends_in_newline, lock, unlock
 
 
 def end_torn_line(ledger: Path) -> None:
     """Append a newline where a last line lacks one; its writer acknowledged it to nobody.
 
+    A line that another of our writers is putting there is left to it: the second look, under the lock, sees it whole.
     Raises `UnreadableInput`, or `LedgerWriteError` where the newline cannot be written.
     """
     try:
         with ledger.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            if size == 0:
-                return
-            file.seek(size - 1)
-            if file.read(1) == b"\n":
+            if ends_in_newline(file.fileno()):
                 return
     except FileNotFoundError:
         return
     except OSError as error:
         raise UnreadableInput(str(ledger), error) from error
     try:
-        descriptor = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        descriptor = os.open(ledger, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         try:
-            os.write(descriptor, b"\n")
+            lock(descriptor)
+            if not ends_in_newline(descriptor):
+                os.write(descriptor, b"\n")
+            unlock(descriptor)
         finally:
             os.close(descriptor)
     except OSError as error:
