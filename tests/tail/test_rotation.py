@@ -102,6 +102,32 @@ def test_copy_and_truncate_when_the_reader_was_slow(ledger: Path, lines: Lines, 
     assert reader.tail.stats.suspected_loss == 0
 
 
+@pytest.mark.parametrize("kept", [1, 9, 60])
+@pytest.mark.parametrize("pause_ms", [0, 500])
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_storm_of_copies_and_truncations(
+    ledger: Path, lines: Lines, follow: Follow, kept: int, pause_ms: int, restarted: bool
+) -> None:
+    """More rotations than the reader remembers, before any copy was quiet long enough to be told from new content."""
+    reader = follow(ledger)
+    for _ in range(40):
+        lines.append(ledger, 3)
+        reader.poll()
+        for number in range(kept - 1, 0, -1):
+            older = ledger.with_name(f"l.jsonl.{number}")
+            if older.exists():
+                older.rename(ledger.with_name(f"l.jsonl.{number + 1}"))
+        shutil.copy(ledger, ledger.with_name("l.jsonl.1"))
+        reader.wait(pause_ms)
+        ledger.write_bytes(b"")
+        reader.poll()
+    if restarted:
+        reader.restart()
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
 def test_a_copy_that_grows_while_it_is_looked_at(ledger: Path, lines: Lines, follow: Follow) -> None:
     """A copy in the making is not read, whether it is seen whole, in part, or at the same time as the original."""
     lines.append(ledger, 300)

@@ -244,7 +244,7 @@ class LedgerTail:
         copies = [other for other in self.seating.tracks if other.copies_live]
         for copy in copies:
             copy.rotated_here = True
-        self.seating.past.add(track, owed=unread, vanished=not copies, rotated_here=bool(copies))
+        self.seating.remember(track, owed=unread, vanished=not copies, rotated_here=bool(copies))
         track.size = size
         track.changed_s = now_s
         track.start_over(now_s)

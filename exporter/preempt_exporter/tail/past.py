@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from preempt_exporter.tail.identity import Relation, Trail, compare
-from preempt_exporter.tail.positions import LedgerPositions, PastContent
+from preempt_exporter.tail.positions import FilePosition, LedgerPositions, PastContent
 from preempt_exporter.tail.source import DamagedFile, PackedSource
 from preempt_exporter.tail.surroundings import Surroundings
 from preempt_exporter.tail.track import Key, Stage, Track
 
 _KEPT = 16
-"""Contents remembered per ledger; logrotate's usual histories are shorter."""
+"""Contents remembered per ledger, besides one for each undecided file; logrotate's usual histories are shorter."""
 _NO_SIZE_KNOWN = 1 << 62
 _LOOK_EVERY_S = 0.5
 
@@ -36,7 +36,9 @@ class PastContents:
         self._plain_names: set[str] = set()
         self._looked_s = float("-inf")
         for content in kept.past if kept is not None else ():
-            self._keep(PastContent(position=content.position, owed=content.owed))
+            self.contents.append(_copy(content))
+            if content.owed:
+                self._owe(self.contents[-1])
 
     def add(self, track: Track, *, owed: bool, vanished: bool, rotated_here: bool = False) -> None:
         """Remember what was read of `track`. `owed`: lines may be left; `vanished`: its plain file is gone.
@@ -50,16 +52,31 @@ class PastContents:
                 message = f"gone before any of its {track.known_bytes} bytes was read"
                 self._around.suspect_loss(track.path, message)
             return
-        content = PastContent(position=position, owed=owed)
+        content = self._content_of(position)
+        if owed:
+            self._owe(content)
         if vanished:
             self._vanished = [*self._vanished[1 - _KEPT :], content]
-        self._keep(content)
+
+    def _content_of(self, position: FilePosition) -> PastContent:
+        """What is remembered of the same bytes, say of the file that was copied; else it is remembered from now on."""
+        for content in self.contents:
+            if content.position.trail == position.trail:
+                content.position.rotated_here |= position.rotated_here
+                return content
+        self.contents.append(PastContent(position=position, owed=False))
+        return self.contents[-1]
+
+    def forget_the_oldest(self, *, undecided: int) -> None:
+        """Bound what is remembered. `undecided`: how many files there are that may yet turn out to be a copy of it."""
+        for surplus in self.contents[: -_KEPT - undecided]:
+            self.remove(surplus)
 
     def put_back(self, track: Track) -> None:
         """A compressed form broke off in the middle: perhaps it is still being written."""
         self._around.stats.read_errors += 1
         self._around.close(track)
-        self._keep(PastContent(position=track.position(), owed=True))
+        self._owe(self._content_of(track.position()))
 
     def remove(self, content: PastContent) -> None:
         """Another file goes on with it."""
@@ -182,12 +199,9 @@ class PastContents:
             else:
                 self._around.suspect_loss(path, "a compressed form of no file that was read: its lines are missing")
 
-    def _keep(self, content: PastContent) -> None:
-        self.contents.append(content)
-        if content.owed:
-            self._owed_since_s[id(content)] = self._around.now_s()
-        for surplus in self.contents[:-_KEPT]:
-            self.remove(surplus)
+    def _owe(self, content: PastContent) -> None:
+        content.owed = True
+        self._owed_since_s[id(content)] = self._around.now_s()
 
     def remember_in(self, positions: LedgerPositions) -> None:
         """Write down what the next run is to remember."""

@@ -255,7 +255,13 @@ class Seating:
         self.tracks.remove(track)
         if self._around.owners.get(track.key) is self:
             del self._around.owners[track.key]
-        self.past.add(track, owed=owed, vanished=track.seat != "packed")
+        self.remember(track, owed=owed, vanished=track.seat != "packed")
+
+    def remember(self, track: Track, *, owed: bool, vanished: bool, rotated_here: bool = False) -> None:
+        """Keep what was read of `track`, as `PastContents.add` does, for as long as a copy of it may be among us."""
+        self.past.add(track, owed=owed, vanished=vanished, rotated_here=rotated_here)
+        undecided = sum(other.stage in (Stage.UNJUDGED, Stage.WAITING) for other in self.tracks)
+        self.past.forget_the_oldest(undecided=undecided)
 
     def live_track(self) -> Track | None:
         """The file under the live name, if there is one."""
