@@ -128,6 +128,39 @@ def test_a_storm_of_copies_and_truncations(
     assert reader.tail.stats.suspected_loss == 0
 
 
+def test_a_copy_is_known_after_many_other_contents_have_come_and_gone(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """The live file is begun anew again and again before the copy of its first content was quiet long enough."""
+    reader = follow(ledger)
+    lines.append(ledger, 3)
+    reader.poll()
+    shutil.copy(ledger, ledger.with_name("l.jsonl.1"))
+    for _ in range(40):
+        ledger.write_bytes(b"")
+        reader.poll()
+        lines.append(ledger, 1)
+        reader.poll()
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_the_copied_file_vanishes_while_its_copy_is_being_read(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Found empty before its copy was found, the live file is still the later of the two once it has lost its name."""
+    ledger.touch()
+    reader = follow(ledger)
+    reader.poll()
+    lines.append(ledger, 2, size=70_000)
+    shutil.copy(ledger, ledger.with_name("l.jsonl.1"))
+    ledger.write_bytes(b"")
+    lines.append(ledger, 1)
+    reader.poll(1)
+    assert len(reader.lines) == 1
+    ledger.unlink()
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
 def test_a_copy_that_grows_while_it_is_looked_at(ledger: Path, lines: Lines, follow: Follow) -> None:
     """A copy in the making is not read, whether it is seen whole, in part, or at the same time as the original."""
     lines.append(ledger, 300)
@@ -270,6 +303,31 @@ def test_a_restart_while_the_rotated_file_is_being_compressed(
     reader.wait(4 * QUIET_MS)
     assert sorted(reader.lines) == sorted(lines.written)
     assert reader.tail.stats.suspected_loss == 0
+
+
+def test_two_compressed_remainders_are_read_oldest_first(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Also when the names are looked at again in the middle of the first."""
+    lines.append(ledger, 10)
+    rotated = rename(ledger)
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    assert len(reader.lines) == 20
+    older = lines.make(10, size=70_000)
+    newer = lines.make(10, size=70_000)
+
+    def compress_both() -> None:
+        ledger.with_name("l.jsonl.2.gz").write_bytes(gzip.compress(rotated.read_bytes() + older))
+        ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(ledger.read_bytes() + newer))
+        rotated.unlink()
+        ledger.unlink()
+
+    reader.restart(compress_both)
+    while len(reader.lines) < 24:
+        reader.poll(1)
+    ledger.touch()
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
 
 
 def test_compression_of_a_finished_file_adds_nothing(ledger: Path, lines: Lines, follow: Follow) -> None:

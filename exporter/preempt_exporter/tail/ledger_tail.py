@@ -73,10 +73,6 @@ class LedgerTail:
                     elif isinstance(change, ContentChanged):
                         self._truncated(track)
                     self.seating.relist()
-                    if not isinstance(change, FileMoved):
-                        changed = change.other if isinstance(change, OtherChanged) else track
-                        if changed.seat == "live":
-                            changed.turn = self._around.next_turn()
                     for other in self.seating.tracks:
                         other.dirty = other.dirty or other.stage is Stage.WAITING
                     break

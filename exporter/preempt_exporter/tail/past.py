@@ -12,7 +12,7 @@ from preempt_exporter.tail.surroundings import Surroundings
 from preempt_exporter.tail.track import Key, Stage, Track
 
 _KEPT = 16
-"""Contents remembered per ledger, besides one for each undecided file; logrotate's usual histories are shorter."""
+"""Contents remembered per ledger once no file is undecided; logrotate's usual histories are shorter."""
 _NO_SIZE_KNOWN = 1 << 62
 _LOOK_EVERY_S = 0.5
 
@@ -24,6 +24,7 @@ class PastContents:
         """`kept`: what an earlier run remembered."""
         self._around = around
         self.contents: list[PastContent] = []
+        self._kept_since_s: dict[int, float] = {}
         self._owed_since_s: dict[int, float] = {}
         self._examined: set[tuple[int, Key, int, int]] = set()
         self._packed: set[Key] = set(kept.packed_seen) if kept is not None else set()
@@ -36,9 +37,9 @@ class PastContents:
         self._plain_names: set[str] = set()
         self._looked_s = float("-inf")
         for content in kept.past if kept is not None else ():
-            self.contents.append(_copy(content))
+            restored = self._keep(_copy(content))
             if content.owed:
-                self._owe(self.contents[-1])
+                self._owe(restored)
 
     def add(self, track: Track, *, owed: bool, vanished: bool, rotated_here: bool = False) -> None:
         """Remember what was read of `track`. `owed`: lines may be left; `vanished`: its plain file is gone.
@@ -64,13 +65,18 @@ class PastContents:
             if content.position.trail == position.trail:
                 content.position.rotated_here |= position.rotated_here
                 return content
-        self.contents.append(PastContent(position=position, owed=False))
-        return self.contents[-1]
+        return self._keep(PastContent(position=position, owed=False))
 
-    def forget_the_oldest(self, *, undecided: int) -> None:
-        """Bound what is remembered. `undecided`: how many files there are that may yet turn out to be a copy of it."""
-        for surplus in self.contents[: -_KEPT - undecided]:
-            self.remove(surplus)
+    def _keep(self, content: PastContent) -> PastContent:
+        self.contents.append(content)
+        self._kept_since_s[id(content)] = self._around.now_s()
+        return content
+
+    def forget_the_oldest(self, *, undecided_since_s: float) -> None:
+        """Bound what is remembered. A file found at `undecided_since_s` may yet turn out to be a copy of what left."""
+        for content in self.contents[:-_KEPT]:
+            if self._kept_since_s[id(content)] < undecided_since_s:
+                self.remove(content)
 
     def put_back(self, track: Track) -> None:
         """A compressed form broke off in the middle: perhaps it is still being written."""
@@ -81,6 +87,7 @@ class PastContents:
     def remove(self, content: PastContent) -> None:
         """Another file goes on with it."""
         self.contents = [other for other in self.contents if other is not content]
+        self._kept_since_s.pop(id(content), None)
         self._owed_since_s.pop(id(content), None)
         self._examined = {examined for examined in self._examined if examined[0] != id(content)}
 

@@ -63,15 +63,18 @@ class Seating:
         self.past.note_packed(self.files.packed, self.files.rotated, now_s)
 
     def _put_in_order(self) -> None:
-        """By name, oldest first; a file that has lost its name before those that were found after it."""
+        """By name, oldest first; a file that has lost its name stays where it was among those that it was seen with."""
         order = {path: index for index, path in enumerate((*self.files.rotated, self.live))}
-        seated = [track for track in self.tracks if track.seat in ("rotated", "live")]
-        seated.sort(key=lambda track: order.get(track.path, -1))
+        packed = [track for track in self.tracks if track.seat == "packed"]
+        plain = [track for track in self.tracks if track.seat in ("rotated", "live")]
+        plain.sort(key=lambda track: order.get(track.path, -1))
         for track in self.tracks:
-            if track.seat not in ("rotated", "live"):
-                later = (i for i, other in enumerate(seated) if track.seat == "packed" or other.turn > track.turn)
-                seated.insert(next(later, len(seated)), track)
-        self.tracks = seated
+            if track.seat == "detached":
+                later = (index for index, other in enumerate(plain) if other.turn > track.turn)
+                plain.insert(next(later, len(plain)), track)
+        self.tracks = [*packed, *plain]
+        for track in self.tracks:
+            track.turn = self._around.next_turn()
 
     def observe(self) -> None:
         """Look at the live name and at every open file; sort out names again if the live one leads elsewhere."""
@@ -260,8 +263,8 @@ class Seating:
     def remember(self, track: Track, *, owed: bool, vanished: bool, rotated_here: bool = False) -> None:
         """Keep what was read of `track`, as `PastContents.add` does, for as long as a copy of it may be among us."""
         self.past.add(track, owed=owed, vanished=vanished, rotated_here=rotated_here)
-        undecided = sum(other.stage in (Stage.UNJUDGED, Stage.WAITING) for other in self.tracks)
-        self.past.forget_the_oldest(undecided=undecided)
+        undecided = (other.found_s for other in self.tracks if other.is_undecided())
+        self.past.forget_the_oldest(undecided_since_s=min(undecided, default=float("inf")))
 
     def live_track(self) -> Track | None:
         """The file under the live name, if there is one."""

@@ -43,7 +43,7 @@ class Track:
         self.stage = Stage.UNJUDGED
         self.rotated_here = False
         self.turn = 0
-        """Grows with every file found: which of two contents is the later one."""
+        """Grows in reading order with every look at the names: which of two files was the later one when last seen."""
         self.found_s = now_s
         self.empty_s: float | None = None
         """When the live file was seen empty: what it holds since was written after that."""
@@ -124,6 +124,10 @@ class Track:
     def may_be_a_copy(self) -> bool:
         """Whether new bytes in it may be those of another file: it never was the live one."""
         return self.seat == "rotated" and not self.rotated_here
+
+    def is_undecided(self) -> bool:
+        """Whether it is still to be told what of its content was read under another identity."""
+        return self.stage in (Stage.UNJUDGED, Stage.WAITING) and self.size > 0 and self.unreadable is None
 
     def quiet_for_s(self, now_s: float) -> float:
         """Seconds since the file was last seen to change."""
