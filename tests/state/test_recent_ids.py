@@ -87,19 +87,35 @@ def test_a_writer_that_counts_is_known_by_its_largest_ids_alone() -> None:
     ids = RecentIds()
     for number in range(0, 100, 4):
         assert ids.add_all_if_new([f"h1-{number + step:06}" for step in range(4)])
-        assert ids.knows_blocks_only
+        assert ids.looked_up == "blocks"
     assert not ids.add_all_if_new(["h1-000099"])
-    assert not ids.knows_blocks_only
+    assert ids.looked_up == "ids"
     for number in range(100, 200, 4):
         assert ids.add_all_if_new([f"h1-{number + step:06}" for step in range(4)])
-    assert ids.knows_blocks_only
+    assert ids.looked_up == "blocks"
 
 
-def test_ids_that_are_all_their_own_block_are_known_one_by_one() -> None:
-    """Random ids: blocks would only take more memory."""
-    ids = RecentIds()
-    assert ids.add_all_if_new([f"{number * 7919}-{number:04}" for number in range(BLOCKS + 1)])
-    assert not ids.knows_blocks_only
+def test_ids_that_are_all_their_own_block_are_known_by_their_hashes() -> None:
+    """Random ids: blocks would only take more memory. The ids themselves are needed once one comes again."""
+    ids, naive = RecentIds(), NaiveIds()
+    numbers = count()
+    for _ in range(3 * REMEMBERED // BLOCKS):
+        batch = [f"{next(numbers) * 7919}-{next(numbers):04}" for _ in range(BLOCKS + 1)]
+        assert answers_of(ids, batch) == naive.are_new(batch)
+        assert ids.looked_up == "hashes"
+    again = naive.ids[-2:]
+    assert answers_of(ids, again) == naive.are_new(again) == [False, False]
+    assert ids.looked_up == "ids"
+
+
+@given(st.lists(st.lists(unordered, min_size=1, max_size=8), max_size=20))
+def test_ids_that_share_a_hash_are_told_apart(batches: list[list[str]]) -> None:
+    """Of five hashes, every one is soon known."""
+    ids, naive = RecentIds(), NaiveIds()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recent_ids, "hash", lambda line_id: ord(line_id[-1]) % 5, raising=False)
+        for batch in batches:
+            assert answers_of(ids, batch) == naive.are_new(batch)
 
 
 def test_an_id_that_came_late_is_known_after_a_restart_and_a_turn() -> None:
@@ -110,7 +126,7 @@ def test_an_id_that_came_late_is_known_after_a_restart_and_a_turn() -> None:
     for batch in (first, ["b-000100", "b-000101"], late):
         assert answers_of(ids, batch) == naive.are_new(batch)
     ids = msgspec.msgpack.decode(msgspec.msgpack.encode(ids), type=RecentIds)
-    assert ids.knows_blocks_only
+    assert ids.looked_up == "blocks"
     for batch in ([f"c-{number:06}" for number in range(REMEMBERED - 3)], ["c-000100"], late):
         assert answers_of(ids, batch) == naive.are_new(batch)
     assert naive.ids[-1] != late[0]

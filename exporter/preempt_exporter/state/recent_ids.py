@@ -2,11 +2,13 @@
 
 Writers count: nearly every id is larger than all ids before it that share all but its last characters, and so cannot
 be one of them. `_Order` knows the largest of each such block and nothing else. Where ids come in another order, or
-every one in a block of its own, `_Places` knows them one by one until the generation is full.
+every one in a block of its own (random ones), `_Hashes` knows a number for each, not the strings. Only where such a
+number was seen before, `_Places` knows the ids themselves, until the generation is full.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -50,50 +52,52 @@ class RecentIds(Struct, dict=True):
 
     def __post_init__(self) -> None:
         """What is looked up follows from the ids, so a snapshot does without it."""
-        self._order = _Order.of(self.previous, self.current)
-        self._places = None if self._order is not None else _Places(self.previous, self.current)
+        generations = (self.previous, self.current)
+        self._known: _Order | _Hashes | _Places = _Order.of(*generations) or _Hashes(*generations)
 
     @property
-    def knows_blocks_only(self) -> bool:
-        """Whether ids come in such an order that the largest of each block is enough."""
-        return self._order is not None
+    def looked_up(self) -> Literal["blocks", "hashes", "ids"]:
+        """What an id is looked up in: the largest of each block while that is enough, at the most all ids."""
+        return self._known.what
 
     def add_all_if_new(self, ids: Sequence[str]) -> bool:
         """Remember the ids of a batch if none of them can be a repeat; else leave everything as it was."""
         self._turn_when_full()
-        is_surely_new = self._order is not None and self._order.goes_on_with(ids)
-        if not is_surely_new and not self._one_by_one().add_all_if_new(ids):
-            return False
+        while not self._known.add_all_if_new(ids):
+            if isinstance(self._known, _Places):
+                return False
+            closer = _Hashes if isinstance(self._known, _Order) else _Places
+            self._known = closer(self.previous, self.current)
         self.current.add(ids)
         return True
 
     def add_if_new(self, line_id: str) -> bool:
         """Remember one id unless it is among the last ones."""
         self._turn_when_full()
+        if not isinstance(self._known, _Places):
+            self._known = _Places(self.previous, self.current)
         first_in_reach = self.previous.count + self.current.count - REMEMBERED_IDS
-        if not self._one_by_one().add_if_new(line_id, first_in_reach):
+        if not self._known.add_if_new(line_id, first_in_reach):
             return False
         self.current.add((line_id,))
         return True
-
-    def _one_by_one(self) -> "_Places":
-        """What knows every id, from now until the generation is full."""
-        if self._places is None:
-            self._order, self._places = None, _Places(self.previous, self.current)
-        return self._places
 
     def _turn_when_full(self) -> None:
         if self.current.count < REMEMBERED_IDS:
             return
         self.previous, self.current = self.current, Generation()
-        if self._order is not None:
-            self._order.turn()
-        else:
+        if isinstance(self._known, _Places):
             self.__post_init__()
+            return
+        self._known.turn()
+        if isinstance(self._known, _Hashes):
+            self._known = _Order.of(self.previous, self.current) or self._known
 
 
 class _Order:
     """The largest id of each block. What is larger is new."""
+
+    what: Final = "blocks"
 
     def __init__(self) -> None:
         self._older: dict[str, str] = {}
@@ -108,8 +112,8 @@ class _Order:
         order.turn()
         return order if order._raise_to(newer) else None
 
-    def goes_on_with(self, ids: Iterable[str]) -> bool:
-        """Whether each of them is certain to be new. After a False the order holds no longer.
+    def add_all_if_new(self, ids: Iterable[str]) -> bool:
+        """Remember them if each is certain to be new. After a False the order holds no longer.
 
         Where one writer writes alone, two ids in a row are of one block. From then on `end` lies behind every id of
         that block, and what is as long as they are, larger than the largest and smaller than `end` is of it as well.
@@ -152,8 +156,33 @@ class _Order:
         return True
 
 
+class _Hashes:
+    """A hash of each id. What has another than all of them is new."""
+
+    what: Final = "hashes"
+
+    def __init__(self, older: Iterable[str], newer: Iterable[str]) -> None:
+        self._older = set(map(hash, older))
+        self._newer = set(map(hash, newer))
+
+    def add_all_if_new(self, ids: Sequence[str]) -> bool:
+        """Remember all of them if each is certain to be new; else none."""
+        hashes = set(map(hash, ids))
+        newer = self._newer
+        if len(hashes) < len(ids) or not newer.isdisjoint(hashes) or not self._older.isdisjoint(hashes):
+            return False
+        newer |= hashes
+        return True
+
+    def turn(self) -> None:
+        """Begin a generation."""
+        self._older, self._newer = self._newer, set()
+
+
 class _Places:
     """Every id: of the newer ones that they are there, of the older ones their place, as some are out of reach."""
+
+    what: Final = "ids"
 
     def __init__(self, older: Iterable[str], newer: Iterable[str]) -> None:
         self._older = {line_id: place for place, line_id in enumerate(older)}
