@@ -22,6 +22,7 @@ from preempt_exporter.pipeline.line_errors import LineErrorLog
 from preempt_exporter.pipeline.reader import Reader
 from preempt_exporter.pipeline.snapshot import SnapshotKeeper
 from preempt_exporter.settings import LaneSettings, TaskSettings, Thresholds
+from preempt_exporter.state import expiry
 from preempt_exporter.state.totals import MAX_TOTAL
 from preempt_exporter.state.watched import Watched
 from preempt_exporter.tail.batch import read_batch
@@ -475,6 +476,34 @@ def test_runs_with_nothing_left_to_do_stand_behind_those_that_may_be_late(
     runs = msgspec.json.decode(stepped.exposition.runs())
     assert [(run["run"], run["remaining"]) for run in runs] == [("more", 0), ("night", 1), ("over", 0)]
     assert runs[2]["projected_slack_seconds"] < 0
+
+
+def test_a_ledger_per_job_leaves_nothing_behind_a_day_after_it_is_gone(
+    start: Callable[..., Stepped], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of jobs are deleted when they are done: what told their repeats must not add up for ever."""
+    monkeypatch.setattr(expiry, "GONE_LEDGERS_KEPT", 0)
+    folder, state, clock = tmp_path / "jobs", tmp_path / "state", FixedClock(T0_MS)
+    folder.mkdir()
+    for job in range(5):
+        (folder / f"{job}.jsonl").write_text(heartbeats(1))
+    stepped = start(folder, clock, state)
+    stepped.step()
+    for job in range(4):
+        (folder / f"{job}.jsonl").unlink()
+
+    def names_after(ms: int) -> list[str]:
+        clock.advance(ms)
+        stepped.step(2)
+        return sorted(Path(memory.name).name for memory in stepped.reader.watched.figures.ledgers)
+
+    assert len(names_after(60_000)) == 5
+    stepped.end()
+    stepped = start(folder, clock, state)
+    stepped.step()
+    assert len(names_after(60_000)) == 5
+    assert names_after(24 * 60 * 60 * 1000) == ["4.jsonl"]
+    assert stepped.scrape().value("preempt_ledger_lines_total") == 5
 
 
 def test_the_only_ledger_is_named_and_none_of_several(start: Callable[..., Stepped], tmp_path: Path) -> None:

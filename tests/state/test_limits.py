@@ -7,10 +7,12 @@ import pytest
 
 from preempt_exporter.ledger.decode import decode_chunk
 from preempt_exporter.settings import LaneSettings
-from preempt_exporter.state import recent_ids
+from preempt_exporter.state import expiry, recent_ids
 from preempt_exporter.state.expiry import ENDS_SLACK
 from preempt_exporter.state.lane import MAX_HOSTS
 from tests.state.folding import T0_MS, attempt, event, fold, life, look, watched
+
+DAY_MS = 24 * 60 * 60 * 1000
 
 
 def test_ended_lives_make_room_first_and_silently() -> None:
@@ -157,3 +159,48 @@ def test_a_new_name_costs_the_same_however_many_there_were(word: str) -> None:
 
     few, many = seconds(100), seconds(9_000)
     assert many < 4 * few + 0.05
+
+
+@pytest.fixture
+def one_gone_ledger_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "GONE_LEDGERS_KEPT", 1)
+
+
+@pytest.mark.usefixtures("one_gone_ledger_kept")
+def test_ledgers_that_are_long_gone_are_forgotten_but_for_the_last() -> None:
+    """A day after, not before; one that is followed again begins anew, the others go on as if nothing had been."""
+    state = watched()
+    for ledger in "abcd":
+        fold(state, event("admit", 0, ledger, id=f"{ledger}-1"), ledger=ledger)
+    state.forget_gone_ledgers({"c", "d"}, T0_MS)
+    state.forget_gone_ledgers({"b", "d"}, T0_MS + 1)
+    state.forget_gone_ledgers({"b", "d"}, T0_MS + DAY_MS - 1)
+    assert [memory.name for memory in state.figures.ledgers] == ["a", "b", "c", "d"]
+    state.forget_gone_ledgers({"b", "d"}, T0_MS + DAY_MS)
+    assert [memory.name for memory in state.figures.ledgers] == ["b", "c", "d"]
+    state.forget_gone_ledgers({"d"}, T0_MS + DAY_MS + 1)
+    state.forget_gone_ledgers({"d"}, T0_MS + 3 * DAY_MS)
+    assert [memory.name for memory in state.figures.ledgers] == ["b", "d"]
+    for ledger in "abcd":
+        fold(state, event("heartbeat", 5, ledger, id=f"{ledger}-1", output_tokens=9), ledger=ledger)
+    assert state.figures.counts.duplicates == 2
+    assert {task: life(state, task).output_tokens for task in "abcd"} == {"a": 9, "b": 0, "c": 9, "d": 0}
+
+
+@pytest.mark.usefixtures("one_gone_ledger_kept")
+def test_a_life_whose_ledger_is_forgotten_goes_on_in_another() -> None:
+    """By the clock alone: an older line changes the maxima only, whatever place the other ledger has in the list."""
+    state = watched()
+    fold(state, event("admit", 10), ledger="gone")
+    fold(state, event("admit", 0, "other"), ledger="there")
+    for at_ms in (0, 2 * DAY_MS):
+        state.forget_gone_ledgers({"there"}, T0_MS + at_ms)
+    assert len(state.figures.ledgers) == 2, "one that is gone is kept"
+    for at_ms in (2 * DAY_MS + 1, 4 * DAY_MS):
+        fold(state, event("heartbeat", 20, "late"), ledger="late")
+        state.forget_gone_ledgers({"there"}, T0_MS + at_ms)
+    assert [memory.name for memory in state.figures.ledgers] == ["there", "late"]
+    fold(state, event("heartbeat", 5, output_tokens=3), ledger="there")
+    assert life(state).output_tokens == 0
+    fold(state, event("heartbeat", 15, output_tokens=4), ledger="there")
+    assert life(state).output_tokens == 4

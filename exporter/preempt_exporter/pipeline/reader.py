@@ -159,6 +159,7 @@ class Reader:
             self._expired_s = now_s
             with self.lock:
                 self.watched.expire(self._clock.now_ms())
+                self.watched.forget_gone_ledgers(self._tail.followed(), self._clock.now_ms())
         if self._snapshots is not None and self._snapshots.is_due(now_s):
             self._keep_snapshot(self._snapshots)
 

@@ -1,6 +1,7 @@
-"""What is forgotten, and when: the task limit, and runs that have left."""
+"""What is forgotten, and when: the task limit, runs that have left, and ledgers that are gone."""
 
 import heapq
+from collections.abc import Collection
 
 from preempt_exporter.settings import LaneSettings, TaskSettings
 from preempt_exporter.state.figures import Figures
@@ -12,6 +13,10 @@ ENDS_SLACK = 10_000
 """How many ends of lives that are gone may be remembered beside those of lives that are kept."""
 SLACK_OF_ABANDONED_MS = float("inf")
 SLACK_WITHOUT_DEADLINE_MS = 2.0**60
+GONE_LEDGERS_KEPT = 1_000
+GONE_LEDGERS_KEPT_MS = 24 * 60 * 60 * 1000
+NO_LEDGER = -1
+"""Stands for the ledger of a life's last line once that ledger is forgotten."""
 
 
 def make_room(figures: Figures, tasks: TaskSettings, now_ms: int) -> None:
@@ -66,6 +71,32 @@ def expire(figures: Figures, lanes: LaneSettings, now_ms: int) -> None:
     with_label = [run for run in figures.runs.values() if run.labelled and not run.has_left(now_ms)]
     for run in with_label[MAX_LIVE_RUNS:]:
         run.labelled = False
+
+
+def forget_gone_ledgers(figures: Figures, followed: Collection[str], now_ms: int) -> bool:
+    """Forget ids and attempt lines of ledgers that nobody has followed for a day, but for those that went last.
+
+    Their files may come back from a backup or a mount, and are then known. True if a ledger was forgotten: those that
+    are left have other indexes.
+    """
+    gone: list[tuple[int, int]] = []
+    for index, memory in enumerate(figures.ledgers):
+        if memory.name in followed:
+            memory.gone_since_ms = None
+        else:
+            memory.gone_since_ms = now_ms if memory.gone_since_ms is None else memory.gone_since_ms
+            gone.append((memory.gone_since_ms, index))
+    oldest_first = sorted(gone)[: max(0, len(gone) - GONE_LEDGERS_KEPT)]
+    forgotten = {index for since_ms, index in oldest_first if now_ms - since_ms >= GONE_LEDGERS_KEPT_MS}
+    if not forgotten:
+        return False
+    kept = [index for index in range(len(figures.ledgers)) if index not in forgotten]
+    new_index = {index: place for place, index in enumerate(kept)}
+    figures.ledgers[:] = [figures.ledgers[index] for index in kept]
+    for run in figures.runs.values():
+        for life in run.lives.values():
+            life.ledger = new_index.get(life.ledger, NO_LEDGER)
+    return True
 
 
 def _forget(figures: Figures, run: Run, life: Life, *, still_seen: bool) -> None:

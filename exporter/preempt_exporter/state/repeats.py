@@ -22,6 +22,8 @@ class LedgerMemory(Struct, dict=True):
     ids: RecentIds = field(default_factory=RecentIds)
     attempts: list[Attempt] = field(default_factory=list)
     """The last attempt lines and, so that forgetting stays cheap, some older ones."""
+    gone_since_ms: int | None = None
+    """When nobody followed the ledger any more, as none of its files was left; None: it is followed."""
 
     def __post_init__(self) -> None:
         """What is looked up follows from the attempts, so a snapshot does without it."""

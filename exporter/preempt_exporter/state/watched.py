@@ -3,13 +3,13 @@
 `Watched.fold` knows no clock and no disk; `now_ms` is the moment at which the lines were read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from preempt_exporter.ledger.records import Attempt, Checkpoint, Heartbeat, Record, SpendEvent, SwitchEvent, TaskEvent
 from preempt_exporter.settings import LaneSettings, TaskSettings
 from preempt_exporter.state.attempt_fold import fold_attempt
-from preempt_exporter.state.expiry import MAX_RUNS_KEPT, expire, forget_stale_ends, make_room
+from preempt_exporter.state.expiry import MAX_RUNS_KEPT, expire, forget_gone_ledgers, forget_stale_ends, make_room
 from preempt_exporter.state.figures import Figures
 from preempt_exporter.state.life import RUNNING, Life
 from preempt_exporter.state.repeats import LedgerMemory
@@ -32,7 +32,7 @@ class Watched:
         self._promised_ms = 0
         self._crowd = MAX_RUNS_KEPT
         self._apply_defaults()
-        self._ledger_indexes = {memory.name: index for index, memory in enumerate(self.figures.ledgers)}
+        self._index_ledgers()
 
     def fold(self, records: Sequence[Record], ledger: str, now_ms: int) -> None:
         """Take in `records`, whole lines of one ledger in file order, read at `now_ms` (Unix milliseconds).
@@ -216,6 +216,14 @@ class Watched:
         """Forget what has left by `now_ms`; called at a slow, regular pace, and when there are many more runs."""
         expire(self.figures, self.lanes, now_ms)
         self._crowd = max(MAX_RUNS_KEPT, len(self.figures.runs)) * 9 // 8
+
+    def forget_gone_ledgers(self, followed: Collection[str], now_ms: int) -> None:
+        """Forget what tells repeats in ledgers that are long gone; `followed` are the names of those that are not."""
+        if forget_gone_ledgers(self.figures, followed, now_ms):
+            self._index_ledgers()
+
+    def _index_ledgers(self) -> None:
+        self._ledger_indexes = {memory.name: index for index, memory in enumerate(self.figures.ledgers)}
 
     def _apply_defaults(self) -> None:
         """Lives of a snapshot take today's defaults for what none of their lines gave."""

@@ -170,7 +170,7 @@ class Tail:
             unwanted = not covers(self._patterns, live)
             if unwanted:
                 ledger.seating.let_go()
-            if unwanted or (not ledger.seating.tracks and not ledger.seating.past.waits()):
+            if unwanted or not ledger.seating.is_followed():
                 del self._ledgers[live]
                 self._busy.pop(live, None)
 
@@ -252,6 +252,10 @@ class Tail:
                 self._catching_up.append(track)
 
     # -- what is known ------------------------------------------------------------------------------------------
+
+    def followed(self) -> set[str]:
+        """The live names of the ledgers that have a file, or of which one may still be found or reached."""
+        return {live for live, ledger in self._ledgers.items() if ledger.seating.is_followed()}
 
     def positions(self) -> Positions:
         """Where every file was left. Valid until the next `read`; encode it together with the state it belongs to."""

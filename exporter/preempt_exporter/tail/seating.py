@@ -266,6 +266,10 @@ class Seating:
         undecided = (other.found_s for other in self.tracks if other.is_undecided())
         self.past.forget_the_oldest(undecided_since_s=min(undecided, default=float("inf")))
 
+    def is_followed(self) -> bool:
+        """Whether the ledger has a file, or one may still be found or reached."""
+        return bool(self.tracks or self.unreachable) or self.past.waits()
+
     def live_track(self) -> Track | None:
         """The file under the live name, if there is one."""
         return next((track for track in reversed(self.tracks) if track.seat == "live"), None)
