@@ -54,6 +54,22 @@ def test_a_torn_ledger_that_cannot_be_written_is_an_error_and_a_whole_one_is_not
         end_torn_line(ledger)
 
 
+def test_a_ledger_that_is_rotated_between_the_two_looks_is_no_error(
+    ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The torn line went with it; nothing can be written after it under this name."""
+    really = os.open
+
+    def rotated_just_before(path: Path, flags: int) -> int:
+        ledger.rename(ledger.with_name("l.jsonl.1"))
+        return really(path, flags)
+
+    ledger.write_bytes(b"a\nb")
+    monkeypatch.setattr(torn_line.os, "open", rotated_just_before)
+    end_torn_line(ledger)
+    assert not ledger.exists()
+
+
 def test_a_line_that_a_writer_is_putting_there_is_left_to_it(ledger: Path) -> None:
     """Seen half-written and locked, the line is looked at again once its writer let go."""
     ledger.write_bytes(b'{"half":')

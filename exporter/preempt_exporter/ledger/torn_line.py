@@ -33,5 +33,7 @@ def end_torn_line(ledger: Path) -> None:
             unlock(descriptor)
         finally:
             os.close(descriptor)
+    except FileNotFoundError:
+        return  # rotated since the first look: what is written from now on goes elsewhere
     except OSError as error:
         raise LedgerWriteError(str(ledger), error) from error
