@@ -8,6 +8,7 @@ import zstandard
 _HEADER_BYTES_MAX = 18
 _BLOCK_HEADER_BYTES = 3
 _CHECKSUM_BYTES = 4
+_MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
 """What follows the first byte (0x50 to 0x5f) of a frame without content."""
 
@@ -43,6 +44,11 @@ class ZstandardFrames(io.RawIOBase):
         super().close()
 
 
+def begins_with_a_frame(first_bytes: bytes) -> bool:
+    """Whether a file that begins so is a Zstandard file; `pzstd` begins with a frame without content."""
+    return first_bytes.startswith(_MAGIC) or _is_skippable(first_bytes)
+
+
 def ends_with_its_frame(packed: IO[bytes]) -> bool:
     """Whether the file is whole frames and nothing else, by their headers (RFC 8878, 3.1). Leaves it at its end."""
     end = packed.seek(0, io.SEEK_END)
@@ -58,8 +64,12 @@ def ends_with_its_frame(packed: IO[bytes]) -> bool:
     return frame_at == end
 
 
+def _is_skippable(head: bytes) -> bool:
+    return head[1:4] == _SKIPPABLE_MAGIC and head[0] & 0xF0 == 0x50
+
+
 def _skippable_bytes(head: bytes) -> int | None:
-    if head[1:4] != _SKIPPABLE_MAGIC or head[0] & 0xF0 != 0x50 or len(head) < 8:
+    if len(head) < 8 or not _is_skippable(head):
         return None
     return 8 + int.from_bytes(head[4:8], "little")
 

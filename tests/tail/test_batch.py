@@ -39,6 +39,15 @@ def test_every_form_oldest_first(ledger: Path, lines: Lines) -> None:
     assert read(*ledger.parent.iterdir(), ledger) == lines.written
 
 
+def test_a_zstandard_file_that_begins_with_a_frame_without_content(ledger: Path, lines: Lines) -> None:
+    """As `pzstd` writes them: the size of the next frame comes first."""
+    frame = zstandard.compress(lines.make(5))
+    size = b"\x50\x2a\x4d\x18\x04\0\0\0" + len(frame).to_bytes(4, "little")
+    packed = ledger.with_name("x.jsonl.1.zst")
+    packed.write_bytes(size + frame)
+    assert read(packed) == lines.written
+
+
 def test_several_zstandard_frames(ledger: Path, lines: Lines) -> None:
     """A file of several frames, as appending compressors write them, is read to its end."""
     packed = ledger.with_name("x.jsonl.zst")

@@ -8,13 +8,12 @@ from typing import Protocol
 
 import zstandard
 
-from preempt_exporter.zstandard_frames import ZstandardFrames
+from preempt_exporter.zstandard_frames import ZstandardFrames, begins_with_a_frame
 
 OpenFile = Callable[[str], int]
 """Opens a path for reading and returns the descriptor, or raises `OSError`."""
 
 GZIP_MAGIC = b"\x1f\x8b"
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 STATE_MAGIC = b"preempt-exporter state "
 """How our own state file begins, which a glob may match."""
 _STEP_BYTES = 1 << 18
@@ -78,6 +77,8 @@ class PackedSource:
         self._path = path
         self._open_file = open_file
         self._begin()
+        self.found = os.fstat(self._raw.fileno())
+        """What the file was before anything was unpacked."""
 
     def _begin(self) -> None:
         raw = os.fdopen(self._open_file(self._path), "rb")
@@ -85,7 +86,7 @@ class PackedSource:
         magic = raw.read(4)
         raw.seek(0)
         self._plain: ZstandardFrames | gzip.GzipFile
-        if magic.startswith(ZSTD_MAGIC):
+        if begins_with_a_frame(magic):
             self._plain = ZstandardFrames(raw)
         else:
             self._plain = gzip.GzipFile(fileobj=raw, mode="rb")
@@ -139,4 +140,4 @@ def is_our_state(first_bytes: bytes) -> bool:
 
 def is_packed(first_bytes: bytes) -> bool:
     """Whether a file that begins so is a gzip or Zstandard file."""
-    return first_bytes.startswith((GZIP_MAGIC, ZSTD_MAGIC))
+    return first_bytes.startswith(GZIP_MAGIC) or begins_with_a_frame(first_bytes)
