@@ -1,13 +1,18 @@
 """Rotation in all its forms: nothing lost, nothing twice."""
 
+import errno
 import gzip
+import hashlib
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import zstandard
 
+from preempt_exporter.tail.folders import list_entries
+from preempt_exporter.tail.source import open_regular
 from tests.tail.conftest import QUIET_MS, Lines, Reader
 
 Follow = Callable[..., Reader]
@@ -328,6 +333,134 @@ def test_two_compressed_remainders_are_read_oldest_first(ledger: Path, lines: Li
     ledger.touch()
     reader.wait(3 * QUIET_MS)
     assert reader.lines == lines.written
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_a_compressed_form_that_breaks_off_for_good_is_given_up_and_said(
+    ledger: Path, lines: Lines, follow: Follow, suffix: str
+) -> None:
+    """It is unpacked once, not twice a second for ever, and what it does not hold is suspected loss."""
+    lines.append(ledger, 100)
+    opened: list[str] = []
+
+    def noted(path: str) -> int:
+        opened.append(path)
+        return open_regular(path)
+
+    reader = follow(ledger, open_file=noted)
+    reader.poll()
+    packed = ledger.with_name(f"l.jsonl.1.{suffix}")
+
+    def compress_a_part() -> None:
+        noise = (hashlib.sha256(b"%d" % number).hexdigest() for number in range(9_000))
+        content = ledger.read_bytes() + b"".join(b"%s\n" % word.encode() for word in noise)
+        packed.write_bytes((gzip.compress if suffix == "gz" else zstandard.compress)(content)[:-7])
+        ledger.unlink()
+
+    reader.restart(compress_a_part)
+    reader.wait(6 * QUIET_MS)
+    assert len(lines.written) < len(reader.lines) < 9_100
+    assert opened.count(str(packed)) == 1
+    assert reader.tail.stats.suspected_loss == 1
+    assert reader.tail.stats.read_errors == 1
+    assert not reader.tail.has_more()
+
+
+def test_compressed_forms_that_cannot_be_opened_are_tried_again(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """However long that takes, and for every file that is owed; a gauge shows it, and nothing is taken for lost."""
+    lines.append(ledger, 100)
+    older = rename(ledger, 2)
+    lines.append(ledger, 100)
+    refused: set[str] = set()
+
+    def refuse(path: str) -> int:
+        if path in refused:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return open_regular(path)
+
+    reader = follow(ledger, open_file=refuse)
+    reader.poll()
+
+    def rotate() -> None:
+        lines.append(ledger, 50)
+        for plain, packed in ((older, "l.jsonl.2.gz"), (ledger, "l.jsonl.1.gz")):
+            ledger.with_name(packed).write_bytes(gzip.compress(plain.read_bytes()))
+            plain.unlink()
+            refused.add(str(ledger.with_name(packed)))
+
+    reader.restart(rotate)
+    reader.wait(6 * QUIET_MS)
+    assert reader.tail.stats.unreadable_files == 2
+    assert {file.path for file in reader.tail.files(9)} == refused
+    assert 50 <= reader.tail.stats.read_errors <= 62
+    assert sum("cannot be read" in notice.message for notice in reader.notices) == 2
+    refused.clear()
+    reader.wait(2 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.unreadable_files == 0
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def test_compressed_forms_in_a_folder_that_cannot_be_listed_for_a_while(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """What is not seen for that reason has not gone: a remainder is waited for, old forms are no new ones after it."""
+    is_listed = True
+
+    def list_folder(path: str) -> Iterator[os.DirEntry[str]]:
+        if not is_listed:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return list_entries(path)
+
+    ledger.with_name("l.jsonl.2.gz").write_bytes(gzip.compress(b'{"never":"seen"}\n'))
+    lines.append(ledger, 100)
+    reader = follow(ledger, list_folder=list_folder)
+    reader.poll()
+
+    def rotate() -> None:
+        nonlocal is_listed
+        lines.append(ledger, 50)
+        ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(ledger.read_bytes()))
+        ledger.unlink()
+        is_listed = False
+
+    reader.restart(rotate)
+    reader.wait(6 * QUIET_MS)
+    is_listed = True
+    reader.wait(6 * QUIET_MS)
+    assert reader.lines == lines.written
+    is_listed = False
+    reader.wait(6 * QUIET_MS)
+    is_listed = True
+    reader.wait(6 * QUIET_MS)
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def test_compressed_forms_that_cannot_be_reached_for_a_while(
+    ledger: Path, lines: Lines, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that may be listed and not entered: the forms are no new ones when it may."""
+    really = os.stat
+
+    def refuse(path: str, *args: object, **options: object) -> os.stat_result:
+        if str(path).endswith(".gz"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return really(path, *args, **options)  # type: ignore[arg-type]
+
+    ledger.with_name("l.jsonl.2.gz").write_bytes(gzip.compress(b'{"never":"seen"}\n'))
+    lines.append(ledger, 100)
+    reader = follow(ledger)
+    reader.poll()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", refuse)
+        rename(ledger)
+        lines.append(ledger, 50)
+        reader.wait(QUIET_MS)
+    rename(ledger, 3)
+    lines.append(ledger, 50)
+    reader.wait(6 * QUIET_MS)
+    assert sorted(reader.lines) == sorted(lines.written)
+    assert reader.tail.stats.suspected_loss == 0
 
 
 def test_compression_of_a_finished_file_adds_nothing(ledger: Path, lines: Lines, follow: Follow) -> None:

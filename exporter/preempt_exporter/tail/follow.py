@@ -300,7 +300,8 @@ class Tail:
         """
         hidden = [FileState(path, 0, f"folder cannot be listed: {why}") for path, why in self._folder_errors.items()]
         for ledger in self._ledgers.values():
-            hidden += [FileState(path, 0, why) for path, why in ledger.seating.unreachable.items()]
+            unreadable = ledger.seating.unreachable | ledger.seating.past.unreadable
+            hidden += [FileState(path, 0, why) for path, why in unreadable.items()]
         tracks = (track for ledger in self._ledgers.values() for track in ledger.seating.tracks)
         worst = heapq.nlargest(limit, tracks, key=lambda track: (track.unreadable is not None, track.lag_bytes))
         return [*hidden, *(FileState(track.path, track.lag_bytes, track.unreadable) for track in worst)][:limit]

@@ -6,27 +6,33 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from preempt_exporter.tail.identity import Relation, Trail, compare
-from preempt_exporter.tail.positions import FilePosition, LedgerPositions, PastContent
+from preempt_exporter.tail.positions import FilePosition, LedgerPositions, Notice, PastContent
 from preempt_exporter.tail.source import DamagedFile, PackedSource
 from preempt_exporter.tail.surroundings import Surroundings
-from preempt_exporter.tail.track import Key, Stage, Track
+from preempt_exporter.tail.track import RETRY_S, Key, Stage, Track
 
 _KEPT = 16
 """Contents remembered per ledger once no file is undecided; logrotate's usual histories are shorter."""
 _NO_SIZE_KNOWN = 1 << 62
 _LOOK_EVERY_S = 0.5
 
+_Look = tuple[int, Key, int, int]
+"""Which past content was held against which compressed form, of which size and time."""
+
 
 class PastContents:
     """The past of one ledger."""
 
-    def __init__(self, around: Surroundings, kept: LedgerPositions | None) -> None:
-        """`kept`: what an earlier run remembered."""
+    def __init__(self, folder: str, around: Surroundings, kept: LedgerPositions | None) -> None:
+        """`folder`: where the ledger and its forms lie. `kept`: what an earlier run remembered."""
+        self._folder = folder
         self._around = around
         self.contents: list[PastContent] = []
         self._kept_since_s: dict[int, float] = {}
         self._owed_since_s: dict[int, float] = {}
-        self._examined: set[tuple[int, Key, int, int]] = set()
+        self._examined: set[_Look] = set()
+        self._unopened: dict[str, tuple[str, float]] = {}
+        """Compressed forms that could not be opened: why, and when each is tried again."""
         self._packed: set[Key] = set(kept.packed_seen) if kept is not None else set()
         self._knows_packed = kept is not None
         self._unexplained: dict[str, float] = {}
@@ -79,10 +85,13 @@ class PastContents:
                 self.remove(content)
 
     def put_back(self, track: Track) -> None:
-        """A compressed form broke off in the middle: perhaps it is still being written."""
+        """A compressed form broke off in the middle: looked at again if it changes, as one that is being written."""
         self._around.stats.read_errors += 1
+        content = self._content_of(track.position())
+        if isinstance(track.source, PackedSource):
+            self._examined.add(_look(content, track.source.found))
         self._around.close(track)
-        self._owe(self._content_of(track.position()))
+        self._owe(content)
 
     def remove(self, content: PastContent) -> None:
         """Another file goes on with it."""
@@ -101,18 +110,31 @@ class PastContents:
         """Whether something is still to be found or explained."""
         return bool(self._owed_since_s or self._unexplained)
 
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """Compressed forms that may hold what is owed and cannot be opened, and why."""
+        return {path: why for path, (why, _) in self._unopened.items()} if self._owed_since_s else {}
+
     def wants_a_look(self, now_s: float) -> bool:
         """Whether it is time to look for it again."""
         return self.waits() and now_s - self._looked_s >= _LOOK_EVERY_S
 
     def note_packed(self, packed: Sequence[str], rotated: Sequence[str], now_s: float) -> None:
-        """Take in which compressed forms there are; a new one should be the compression of a file that was read."""
+        """Take in which compressed forms there are; a new one should be the compression of a file that was read.
+
+        Where the folder cannot be listed or one of them cannot be reached, nothing is known anew.
+        """
+        if not self._is_listed():
+            return
+        self._unopened = {path: failure for path, failure in self._unopened.items() if path in packed}
         there: set[Key] = set()
         for path in packed:
             try:
                 found = os.stat(path)
-            except OSError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue
+            except OSError:
+                return
             key = (found.st_dev, found.st_ino)
             there.add(key)
             if self._knows_packed and key not in self._packed:
@@ -130,6 +152,9 @@ class PastContents:
         if not self.waits():
             return None
         self._looked_s = now_s
+        if not self._is_listed():
+            self._wait_anew(now_s)
+            return None
         for content in [content for content in self.contents if content.owed]:
             for path in packed:
                 track = self._remainder(content, path, known, now_s)
@@ -147,33 +172,25 @@ class PastContents:
         return None
 
     def _remainder(self, content: PastContent, path: str, known: Sequence[Trail], now_s: float) -> Track | None:
-        try:
-            found = os.stat(path)
-        except OSError:
-            return None
-        key = (found.st_dev, found.st_ino)
-        examined = (id(content), key, found.st_size, found.st_mtime_ns)
-        if examined in self._examined:
-            return None
-        self._examined.add(examined)
-        self._owed_since_s[id(content)] = now_s
-        try:
-            source = PackedSource(path)
-        except OSError:
-            self._around.stats.read_errors += 1
+        source = self._opened(content, path, now_s)
+        if source is None:
             return None
         try:
             goes_on = compare(source.read_at, _NO_SIZE_KNOWN, content.position.trail) is Relation.CONTINUES
             if goes_on and self._read_further(content, source, known):
                 self.settled(content, up_to=content.position.trail.offset)
                 goes_on = False
-        except (DamagedFile, OSError):
+        except DamagedFile:
             self._around.stats.read_errors += 1
+            goes_on = False
+        except OSError as error:
+            self._examined.discard(_look(content, source.found))
+            self._cannot_open(path, error, now_s)
             goes_on = False
         if not goes_on:
             source.close()
             return None
-        track = Track(path, key, "packed", now_s)
+        track = Track(path, (source.found.st_dev, source.found.st_ino), "packed", now_s)
         track.real_path = path
         track.trail = replace(content.position.trail)
         track.skipping = content.position.skipping
@@ -184,6 +201,41 @@ class PastContents:
         self._vanished = [other for other in self._vanished if other is not content]
         return track
 
+    def _opened(self, content: PastContent, path: str, now_s: float) -> PackedSource | None:
+        """The compressed form at `path`, unless `content` was held against it as it is, or it cannot be opened now.
+
+        Where it changed there is more to wait for.
+        """
+        _, retry_s = self._unopened.get(path, ("", now_s))
+        if now_s < retry_s:
+            return None
+        try:
+            if _look(content, os.stat(path)) in self._examined:
+                return None
+            source = self._around.opened_packed(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            self._cannot_open(path, error, now_s)
+            return None
+        if self._unopened.pop(path, None) is not None:
+            self._around.say(Notice("info", path, "can be read again"))
+        self._examined.add(_look(content, source.found))
+        self._owed_since_s[id(content)] = now_s
+        return source
+
+    def _cannot_open(self, path: str, error: OSError, now_s: float) -> None:
+        self._around.stats.read_errors += 1
+        why = error.strerror or str(error)
+        if path not in self._unopened:
+            self._around.say(Notice("warning", path, f"cannot be read: {why}; tried again every second"))
+        self._unopened[path] = (why, now_s + RETRY_S)
+        self._wait_anew(now_s)
+
+    def _wait_anew(self, now_s: float) -> None:
+        """Any of what is owed may be in what cannot be seen now."""
+        self._owed_since_s = dict.fromkeys(self._owed_since_s, now_s)
+
     def _read_further(self, content: PastContent, source: PackedSource, known: Sequence[Trail]) -> bool:
         """Whether more of the same text was read from another file: then only what follows that is new."""
         trails = [*known, *(other.position.trail for other in self.contents)]
@@ -193,6 +245,9 @@ class PastContents:
             for trail in longer
             if source.read_at(0, len(trail.head)) == trail.head
         )
+
+    def _is_listed(self) -> bool:
+        return self._around.folders.get(self._folder).error is None
 
     def _explain_packed(self, now_s: float) -> None:
         for path, since_s in list(self._unexplained.items()):
@@ -216,6 +271,10 @@ class PastContents:
         positions.packed_seen = sorted(self._packed)
         positions.packed_unexplained = list(self._unexplained)
         positions.vanished = [_copy(content) for content in self._vanished]
+
+
+def _look(content: PastContent, found: os.stat_result) -> _Look:
+    return (id(content), (found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns)
 
 
 def _copy(content: PastContent) -> PastContent:

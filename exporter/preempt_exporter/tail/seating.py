@@ -24,7 +24,7 @@ class Seating:
         self.tracks: list[Track] = []
         self.unreachable: dict[str, str] = {}
         self.odd_files: set[str] = set()
-        self.past = PastContents(around, kept)
+        self.past = PastContents(os.path.dirname(files.live), around, kept)
         self._around = around
         self._inodes: tuple[int | None, ...] | None = None
         for position in kept.files if kept is not None else ():

@@ -20,7 +20,7 @@ class Standing(Struct):
 
     def add(self, seating: Seating) -> None:
         """Count the files of one more ledger."""
-        self.unreadable += len(seating.unreachable)
+        self.unreadable += len(seating.unreachable) + len(seating.past.unreadable)
         for track in seating.tracks:
             self.files += track.seat in ("live", "rotated")
             self.unreadable += track.unreadable is not None

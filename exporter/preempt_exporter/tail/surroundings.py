@@ -81,6 +81,10 @@ class Surroundings:
         self._close_surplus(track)
         return track.source
 
+    def opened_packed(self, path: str) -> PackedSource:
+        """The compressed form at `path`. `OSError` when it cannot be opened."""
+        return PackedSource(path, self._open_file)
+
     def open_early(self, track: Track) -> None:
         """Open a file that is to be read, while there are descriptors left: what is open survives its deletion."""
         if track.source is not None or track.stage is Stage.FINISHED or len(self._open) >= self._max_open_files:
