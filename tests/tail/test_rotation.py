@@ -336,6 +336,35 @@ def test_two_compressed_remainders_are_read_oldest_first(ledger: Path, lines: Li
 
 
 @pytest.mark.parametrize("suffix", ["gz", "zst"])
+@pytest.mark.parametrize("pause_ms", [500, QUIET_MS - 1_000])
+def test_a_compressed_form_that_grows_frame_by_frame(
+    ledger: Path, lines: Lines, follow: Follow, suffix: str, pause_ms: int
+) -> None:
+    """Between two frames it looks whole; what it ends with there is half a line and not the last one."""
+    lines.append(ledger, 50, size=3_000)
+    reader = follow(ledger)
+    reader.poll()
+    packed = ledger.with_name(f"l.jsonl.1.{suffix}")
+    frames: list[bytes] = []
+
+    def begin_to_compress() -> None:
+        lines.append(ledger, 100, size=3_000)
+        content = ledger.read_bytes()
+        compress = gzip.compress if suffix == "gz" else zstandard.compress
+        frames.extend(compress(content[start : start + 100_000]) for start in range(0, len(content), 100_000))
+        packed.write_bytes(b"".join(frames[:2]))
+        ledger.unlink()
+
+    reader.restart(begin_to_compress)
+    for count in range(2, len(frames) + 1):
+        packed.write_bytes(b"".join(frames[:count]))
+        reader.wait(pause_ms)
+    reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
 def test_a_compressed_form_that_breaks_off_for_good_is_given_up_and_said(
     ledger: Path, lines: Lines, follow: Follow, suffix: str
 ) -> None:

@@ -9,7 +9,7 @@ from preempt_exporter.tail.ledgers import LedgerFiles
 from preempt_exporter.tail.lines import ContentChanged, last_piece, next_piece
 from preempt_exporter.tail.positions import LedgerPositions, Notice, PastContent
 from preempt_exporter.tail.seating import Seating
-from preempt_exporter.tail.source import STATE_MAGIC, DamagedFile, PlainSource, is_our_state, is_packed
+from preempt_exporter.tail.source import STATE_MAGIC, DamagedFile, PackedSource, PlainSource, is_our_state, is_packed
 from preempt_exporter.tail.surroundings import FileMoved, Surroundings
 from preempt_exporter.tail.track import Stage, Track
 
@@ -129,10 +129,10 @@ class LedgerTail:
                 return
         track.dirty = False
         track.rechecked = track.quiet_for_s(now_s) >= around.quiet_s
-        if track.stage is Stage.READING and track.seat != "live":
-            quiet = track.quiet_for_s(now_s) >= around.quiet_s or track.seat == "packed"
-            if quiet:
-                yield from self._finish(track)
+        if track.stage is Stage.READING and track.seat != "live" and track.rechecked:
+            if isinstance(source, PackedSource) and source.has_changed():
+                raise DamagedFile("it was still being written")
+            yield from self._finish(track)
 
     def _finish(self, track: Track) -> Iterator[Chunk]:
         """The file is not written any more: its last line is whole even without its end."""

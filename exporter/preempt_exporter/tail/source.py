@@ -80,6 +80,11 @@ class PackedSource:
         self.found = os.fstat(self._raw.fileno())
         """What the file was before anything was unpacked."""
 
+    def has_changed(self) -> bool:
+        """Whether the file was written since: what seemed whole may have ended between two frames."""
+        now = os.fstat(self._raw.fileno())
+        return (now.st_size, now.st_mtime_ns) != (self.found.st_size, self.found.st_mtime_ns)
+
     def _begin(self) -> None:
         raw = os.fdopen(self._open_file(self._path), "rb")
         self._raw = raw
