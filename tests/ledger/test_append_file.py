@@ -4,6 +4,7 @@ import fcntl
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,26 @@ def test_a_lock_that_is_never_released_does_not_stop_a_worker(file: AppendFile, 
         fcntl.flock(holder, fcntl.LOCK_EX)
         file.append(b"2\n")
     assert path.read_bytes() == b"1\n2\n"
+
+
+def test_who_holds_the_lock_for_ever_is_waited_for_once_and_not_for_each_line(path: Path) -> None:
+    """Otherwise one stopped process would make every other writer take seconds for a line."""
+    file = AppendFile(path, fsync=False, lock_wait_s=0.5)
+    file.append(b"0\n")
+    with path.open("rb") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        begun_s = time.monotonic()
+        for _ in range(10):
+            file.append(b"1\n")
+        assert 0.5 <= time.monotonic() - begun_s < 2
+    file.append(b"2\n")
+    with path.open("rb") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        begun_s = time.monotonic()
+        file.append(b"3\n")
+        assert time.monotonic() - begun_s >= 0.5
+    file.close()
+    assert path.read_bytes() == b"0\n" + b"1\n" * 10 + b"2\n3\n"
 
 
 def test_a_signal_handler_may_append_in_the_middle_of_an_append(

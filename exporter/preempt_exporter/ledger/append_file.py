@@ -18,6 +18,9 @@ from pathlib import Path
 LOCK_WAIT_S = 5.0
 """How long to wait for another writer's lock. Who holds it longer is stopped; what it could tear is one line."""
 
+LOCK_WAIT_AGAIN_S = 0.02
+"""How long from then on, until the lock is had again: who is stopped may stay so for hours."""
+
 _REOPENINGS = 8
 """How often one append follows a path that is rotated under it before it writes to the file it has."""
 
@@ -30,6 +33,7 @@ class AppendFile:
         self._path = path
         self._fsync = fsync
         self._lock_wait_s = lock_wait_s
+        self._went_without_lock = False
         self._descriptor: int | None = None
         self._guard = threading.RLock()
         self._appending = False
@@ -71,7 +75,8 @@ class AppendFile:
     def _append_at_path(self, lines: bytes) -> None:
         descriptor = self._opened()
         for _ in range(_REOPENINGS):
-            lock(descriptor, self._lock_wait_s)
+            wait_s = LOCK_WAIT_AGAIN_S if self._went_without_lock else self._lock_wait_s
+            self._went_without_lock = not lock(descriptor, wait_s)
             if _is_at(descriptor, self._path):
                 break
             self.close()
@@ -100,8 +105,8 @@ class AppendFile:
             os.fsync(descriptor)
 
 
-def lock(descriptor: int, wait_s: float = LOCK_WAIT_S) -> None:
-    """Take a file's advisory lock, or go on without it after `wait_s`: who holds it so long is stopped.
+def lock(descriptor: int, wait_s: float = LOCK_WAIT_S) -> bool:
+    """Take a file's advisory lock, or go on without it (False) after `wait_s`: who holds it so long is stopped.
 
     Under it none of our own writers is within a write, whose first pages a look at the end would take for a torn line.
     """
@@ -110,10 +115,10 @@ def lock(descriptor: int, wait_s: float = LOCK_WAIT_S) -> None:
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
+            return True
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES) or time.monotonic() >= deadline_s:
-                return  # not lockable, or held by a writer that is stopped: one write is still one line
+                return False  # not lockable, or held by a writer that is stopped: one write is still one line
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, 0.01)
 
