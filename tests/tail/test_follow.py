@@ -1,5 +1,6 @@
 """What a tail must survive, row by row, from public reports of other projects."""
 
+import gzip
 import os
 import threading
 from collections.abc import Callable
@@ -134,6 +135,41 @@ def test_a_vanished_file_without_trace_is_suspected_loss(ledger: Path, lines: Li
     reader.wait(6 * QUIET_MS)
     assert reader.tail.stats.suspected_loss == 1
     assert reader.said("gone without a trace")
+
+
+@pytest.mark.parametrize(("idle_ms", "suspected"), [(540_000, 1), (660_000, 0)])
+def test_who_deletes_a_ledger_that_was_idle_for_long_is_clearing_up(
+    tmp_path: Path, lines: Lines, follow: Follow, idle_ms: int, suspected: int
+) -> None:
+    """Of two files the one that is not held open: with more ledgers than descriptors there are many of them."""
+    reader = follow(tmp_path, max_open_files=1)
+    for name in ("a.jsonl", "b.jsonl"):
+        lines.append(tmp_path / name, 3)
+        reader.poll()
+    reader.clock.advance(idle_ms)
+    reader.poll()
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).unlink()
+    reader.wait(6 * QUIET_MS)
+    assert reader.tail.stats.suspected_loss == suspected
+
+
+def test_the_last_lines_of_a_ledger_that_was_idle_for_long_are_found_in_its_compressed_form(
+    ledger: Path, tmp_path: Path, lines: Lines, follow: Follow
+) -> None:
+    """Written, rotated and compressed between two looks, after a night without a line."""
+    reader = follow(tmp_path, max_open_files=1)
+    for path in (tmp_path / "held-open.jsonl", ledger):
+        lines.append(path, 3)
+        reader.poll()
+    reader.clock.advance(660_000)
+    reader.poll()
+    lines.append(ledger, 2)
+    ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(ledger.read_bytes()))
+    ledger.unlink()
+    reader.wait(6 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
 
 
 def test_bytes_pass_untouched(ledger: Path, follow: Follow) -> None:

@@ -240,7 +240,8 @@ class LedgerTail:
         copies = [other for other in self.seating.tracks if other.copies_live]
         for copy in copies:
             copy.rotated_here = True
-        self.seating.remember(track, owed=unread, vanished=not copies, rotated_here=bool(copies))
+        self.seating.past.add(track, owed=unread, vanished=not copies, rotated_here=bool(copies))
+        self.seating.forget_the_oldest()
         track.size = size
         track.changed_s = now_s
         track.start_over(now_s)

@@ -47,10 +47,12 @@ class PastContents:
             if content.owed:
                 self._owe(restored)
 
-    def add(self, track: Track, *, owed: bool, vanished: bool, rotated_here: bool = False) -> None:
+    def add(
+        self, track: Track, *, owed: bool, vanished: bool, rotated_here: bool = False, was_idle: bool = False
+    ) -> None:
         """Remember what was read of `track`. `owed`: lines may be left; `vanished`: its plain file is gone.
 
-        `rotated_here`: a copy under a rotated name has the content now.
+        `rotated_here`: a copy under a rotated name has the content now. `was_idle`: as in `PastContent`.
         """
         position = track.position()
         position.rotated_here = position.rotated_here or rotated_here
@@ -60,6 +62,7 @@ class PastContents:
                 self._around.suspect_loss(track.path, message)
             return
         content = self._content_of(position)
+        content.was_idle = was_idle
         if owed:
             self._owe(content)
         if vanished:
@@ -163,11 +166,12 @@ class PastContents:
             if content.owed and now_s - self._owed_since_s[id(content)] > 2 * self._around.quiet_s:
                 content.owed = False
                 del self._owed_since_s[id(content)]
-                message = (
-                    f"read up to byte {content.position.trail.offset}, then gone without a trace: lines after that, "
-                    "if there were any, are lost"
-                )
-                self._around.suspect_loss(content.position.path, message)
+                if not content.was_idle:
+                    message = (
+                        f"read up to byte {content.position.trail.offset}, then gone without a trace: lines after "
+                        "that, if there were any, are lost"
+                    )
+                    self._around.suspect_loss(content.position.path, message)
         self._explain_packed(now_s)
         return None
 
@@ -278,4 +282,4 @@ def _look(content: PastContent, found: os.stat_result) -> _Look:
 
 
 def _copy(content: PastContent) -> PastContent:
-    return PastContent(position=content.position, owed=content.owed)
+    return PastContent(position=content.position, owed=content.owed, was_idle=content.was_idle)

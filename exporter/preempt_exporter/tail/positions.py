@@ -36,6 +36,8 @@ class PastContent(Struct, kw_only=True):
     position: FilePosition
     owed: bool = False
     """There may be unread lines after the offset; a copy or a compressed form would finish them."""
+    was_idle: bool = False
+    """It had been read to its end for long when it was deleted: if no form of it turns up, none was expected."""
 
 
 class LedgerPositions(Struct, kw_only=True):

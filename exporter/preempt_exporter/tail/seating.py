@@ -224,6 +224,7 @@ class Seating:
         if track.stage is Stage.FINISHED:
             self.forget(track, owed=False)
             return
+        was_idle = track.is_idle(now_s)
         track.seat = "detached"
         track.dirty = True
         track.changed_s = now_s
@@ -238,7 +239,7 @@ class Seating:
             except (OSError, FileMoved):
                 continue
         if track.source is None:
-            self.forget(track, owed=track.stage is not Stage.WAITING)
+            self.forget(track, owed=track.stage is not Stage.WAITING, was_idle=was_idle)
 
     def _whereabouts(self, track: Track) -> Iterator[str]:
         """Where a file may be that has lost its name here: where its link led, or under any name in its folder."""
@@ -252,17 +253,20 @@ class Seating:
                 if inode == track.key[1]:
                     yield os.path.join(folder, name)
 
-    def forget(self, track: Track, *, owed: bool) -> None:
-        """Let go of a file; what was read of it is remembered. `owed`: there may be more that was not."""
+    def forget(self, track: Track, *, owed: bool, was_idle: bool = False) -> None:
+        """Let go of a file; what was read of it is remembered. `owed`: there may be more that was not.
+
+        `was_idle`: though nothing speaks for it.
+        """
         self._around.close(track)
         self.tracks.remove(track)
         if self._around.owners.get(track.key) is self:
             del self._around.owners[track.key]
-        self.remember(track, owed=owed, vanished=track.seat != "packed")
+        self.past.add(track, owed=owed, vanished=track.seat != "packed", was_idle=was_idle)
+        self.forget_the_oldest()
 
-    def remember(self, track: Track, *, owed: bool, vanished: bool, rotated_here: bool = False) -> None:
-        """Keep what was read of `track`, as `PastContents.add` does, for as long as a copy of it may be among us."""
-        self.past.add(track, owed=owed, vanished=vanished, rotated_here=rotated_here)
+    def forget_the_oldest(self) -> None:
+        """Bound what is remembered of the past, but for what one of our files may yet turn out to be a copy of."""
         undecided = (other.found_s for other in self.tracks if other.is_undecided())
         self.past.forget_the_oldest(undecided_since_s=min(undecided, default=float("inf")))
 

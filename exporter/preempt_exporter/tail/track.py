@@ -14,6 +14,8 @@ Key = tuple[int, int]
 """Device and inode."""
 
 RETRY_S = 1.0
+IDLE_S = 600.0
+"""Who deletes a ledger that was read so long ago is clearing up."""
 HOT_S = 10.0
 """How long after its last change a file is looked at on every scan."""
 
@@ -132,6 +134,11 @@ class Track:
     def quiet_for_s(self, now_s: float) -> float:
         """Seconds since the file was last seen to change."""
         return now_s - self.changed_s
+
+    def is_idle(self, now_s: float) -> bool:
+        """Whether it has stood unchanged and read to its end for so long that its deletion is no surprise."""
+        read_to_its_end = not self.unverified and self.size == self.trail.offset
+        return read_to_its_end and self.quiet_for_s(now_s) >= IDLE_S
 
     def wants_reading(self, now_s: float, quiet_s: float) -> bool:
         """Whether a read may bring something: new bytes, a timer that ran out, or an error to be tried again."""
