@@ -150,6 +150,21 @@ def test_a_copy_is_known_after_many_other_contents_have_come_and_gone(
     assert reader.lines == lines.written
 
 
+def test_a_copy_that_is_undecided_over_a_restart(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Its content is known after the restart too, although a newer form that was waiting for quiet is deleted then."""
+    reader = follow(ledger)
+    for number in range(100, 120):
+        lines.append(ledger, 3)
+        reader.poll()
+        shutil.copy(ledger, ledger.with_name(f"l.jsonl-{number:06}"))
+        reader.poll()
+        ledger.write_bytes(b"")
+        reader.poll()
+    reader.restart(ledger.with_name("l.jsonl-000119").unlink)
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
 def test_the_copied_file_vanishes_while_its_copy_is_being_read(ledger: Path, lines: Lines, follow: Follow) -> None:
     """Found empty before its copy was found, the live file is still the later of the two once it has lost its name."""
     ledger.touch()

@@ -58,6 +58,7 @@ class LedgerTail:
 
     def read(self, budget: Budget) -> Iterator[Chunk]:
         """Chunks in reading order until everything is read or the budget is used up."""
+        self.seating.forget_the_oldest()
         for _ in range(_MAX_RESTARTS):
             self._take_up_remainders()
             for track in list(self.seating.tracks):
@@ -241,7 +242,6 @@ class LedgerTail:
         for copy in copies:
             copy.rotated_here = True
         self.seating.past.add(track, owed=unread, vanished=not copies, rotated_here=bool(copies))
-        self.seating.forget_the_oldest()
         track.size = size
         track.changed_s = now_s
         track.start_over(now_s)

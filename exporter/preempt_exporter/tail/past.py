@@ -28,7 +28,6 @@ class PastContents:
         self._folder = folder
         self._around = around
         self.contents: list[PastContent] = []
-        self._kept_since_s: dict[int, float] = {}
         self._owed_since_s: dict[int, float] = {}
         self._examined: set[_Look] = set()
         self._unopened: dict[str, tuple[str, float]] = {}
@@ -43,9 +42,9 @@ class PastContents:
         self._plain_names: set[str] = set()
         self._looked_s = float("-inf")
         for content in kept.past if kept is not None else ():
-            restored = self._keep(_copy(content))
+            self.contents.append(_copy(content))
             if content.owed:
-                self._owe(restored)
+                self._owe(self.contents[-1])
 
     def add(
         self, track: Track, *, owed: bool, vanished: bool, rotated_here: bool = False, was_idle: bool = False
@@ -74,18 +73,13 @@ class PastContents:
             if content.position.trail == position.trail:
                 content.position.rotated_here |= position.rotated_here
                 return content
-        return self._keep(PastContent(position=position, owed=False))
+        self.contents.append(PastContent(position=position, owed=False))
+        return self.contents[-1]
 
-    def _keep(self, content: PastContent) -> PastContent:
-        self.contents.append(content)
-        self._kept_since_s[id(content)] = self._around.now_s()
-        return content
-
-    def forget_the_oldest(self, *, undecided_since_s: float) -> None:
-        """Bound what is remembered. A file found at `undecided_since_s` may yet turn out to be a copy of what left."""
+    def forget_the_oldest(self) -> None:
+        """Bound what is remembered."""
         for content in self.contents[:-_KEPT]:
-            if self._kept_since_s[id(content)] < undecided_since_s:
-                self.remove(content)
+            self.remove(content)
 
     def put_back(self, track: Track) -> None:
         """A compressed form broke off in the middle: looked at again if it changes, as one that is being written."""
@@ -99,7 +93,6 @@ class PastContents:
     def remove(self, content: PastContent) -> None:
         """Another file goes on with it."""
         self.contents = [other for other in self.contents if other is not content]
-        self._kept_since_s.pop(id(content), None)
         self._owed_since_s.pop(id(content), None)
         self._examined = {examined for examined in self._examined if examined[0] != id(content)}
 

@@ -263,12 +263,11 @@ class Seating:
         if self._around.owners.get(track.key) is self:
             del self._around.owners[track.key]
         self.past.add(track, owed=owed, vanished=track.seat != "packed", was_idle=was_idle)
-        self.forget_the_oldest()
 
     def forget_the_oldest(self) -> None:
-        """Bound what is remembered of the past, but for what one of our files may yet turn out to be a copy of."""
-        undecided = (other.found_s for other in self.tracks if other.is_undecided())
-        self.past.forget_the_oldest(undecided_since_s=min(undecided, default=float("inf")))
+        """Bound what is remembered of the past, unless one of our files may yet turn out to be a copy of any of it."""
+        if not any(track.is_undecided() for track in self.tracks):
+            self.past.forget_the_oldest()
 
     def is_followed(self) -> bool:
         """Whether the ledger has a file, or one may still be found or reached."""
