@@ -165,6 +165,22 @@ def test_a_copy_that_is_undecided_over_a_restart(ledger: Path, lines: Lines, fol
     assert reader.lines == lines.written
 
 
+def test_a_copy_is_judged_while_the_live_file_needs_the_only_descriptor(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """What a file is held against is opened beside it, not in its place."""
+    reader = follow(ledger, max_open_files=1)
+    lines.append(ledger, 3)
+    reader.poll()
+    shutil.copy(ledger, ledger.with_name("l.jsonl.1"))
+    reader.poll()
+    reader.clock.advance(2 * QUIET_MS)
+    lines.append(ledger, 3)
+    reader.poll()
+    assert reader.lines == lines.written
+    assert reader.tail.stats.read_errors == 0
+
+
 def test_the_copied_file_vanishes_while_its_copy_is_being_read(ledger: Path, lines: Lines, follow: Follow) -> None:
     """Found empty before its copy was found, the live file is still the later of the two once it has lost its name."""
     ledger.touch()

@@ -96,6 +96,7 @@ class LedgerTail:
 
     def _read_track(self, track: Track, budget: Budget) -> Iterator[Chunk]:
         around = self._around
+        track.dirty = True  # Until it is looked at to its end: no other file takes its descriptor meanwhile.
         source = around.opened(track)
         if track.unreadable is not None:
             track.unreadable = None
