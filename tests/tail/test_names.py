@@ -188,6 +188,34 @@ def test_one_file_under_two_names_is_read_once(ledger: Path, lines: Lines, follo
     assert reader.said("the same file as one of")
 
 
+@pytest.mark.parametrize("down", [True, False])
+def test_an_inode_that_another_ledger_got(tmp_path: Path, follow: Follow, down: bool) -> None:
+    """The file that has it is no sequel of what was read under it: each ledger keeps what it knows of its own."""
+    first, second, fresh = (tmp_path / name for name in ("b.jsonl", "a.jsonl", "fresh"))
+    of_first = [f"first {number}\n".encode() for number in range(8)]
+    of_second = [f"second {number}\n".encode() for number in range(8)]
+    first.write_bytes(b"".join(of_first[:5]))
+    (tmp_path / "c.jsonl").write_bytes(b"another\n")
+    reader = follow(tmp_path, max_open_files=1)
+    reader.poll()
+
+    def replace() -> None:
+        fresh.write_bytes(b"".join(of_first))
+        first.rename(second)
+        second.write_bytes(b"".join(of_second))
+        fresh.replace(first)
+
+    if down:
+        reader.restart(replace)
+    else:
+        replace()
+    reader.wait(3 * QUIET_MS)
+    for ledger, lines in ((first, of_first), (second, of_second)):
+        chunks = [chunk for chunk in reader.chunks if chunk.ledger == str(ledger)]
+        assert b"".join(chunk.data for chunk in chunks) == b"".join(lines)
+    assert reader.tail.stats.truncations == 0
+
+
 def test_one_busy_ledger_does_not_starve_the_others(ledger: Path, lines: Lines, follow: Follow) -> None:
     """With a budget, a later ledger has its turn after one more read, not after the first one's end."""
     lines.append(ledger, 200_000)
