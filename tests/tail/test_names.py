@@ -1,12 +1,14 @@
 """Many files: links, folders, globs, permissions, descriptors, idle cost."""
 
+import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from preempt_exporter.tail.folders import list_entries
 from preempt_exporter.tail.positions import FileState
 from preempt_exporter.tail.source import open_regular
 from tests.tail.conftest import QUIET_MS, Lines, Reader, open_descriptors
@@ -97,6 +99,41 @@ def test_an_unreadable_folder_among_many(tmp_path: Path, follow: Follow) -> None
     assert reader.wait(12_000) == [b"b\n"]
     assert reader.tail.stats.unreadable_files == 0
     assert [file.error for file in reader.tail.files(10)] == [None, None, None]
+
+
+@pytest.mark.parametrize("down", [True, False])
+@pytest.mark.parametrize("shifted", [True, False])
+def test_rotated_forms_in_a_folder_that_cannot_be_listed_for_a_while(
+    ledger: Path, lines: Lines, follow: Follow, down: bool, shifted: bool
+) -> None:
+    """However many there are, read and finished, under whatever names: they have not gone and are not read again."""
+    refuses = False
+
+    def list_folder(path: str) -> "Iterator[os.DirEntry[str]]":
+        if refuses:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return list_entries(path)
+
+    forms = [ledger.with_name(f"l.jsonl.{number}") for number in range(40, 0, -1)]
+    for form in forms:
+        lines.append(form)
+    reader = follow(ledger.parent, list_folder=list_folder)
+    reader.wait(2 * QUIET_MS)
+    refuses = True
+
+    def shift() -> None:
+        for form in forms if shifted else ():
+            form.rename(form.with_name(f"l.jsonl.{int(form.suffix[1:]) + 1}"))
+
+    if down:
+        reader.restart(shift)
+    else:
+        shift()
+    reader.wait(6 * QUIET_MS)
+    refuses = False
+    reader.wait(6 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
 
 
 def test_a_symbolic_link_that_moves(tmp_path: Path, lines: Lines, follow: Follow) -> None:

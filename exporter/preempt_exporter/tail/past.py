@@ -120,7 +120,7 @@ class PastContents:
 
         Where the folder cannot be listed or one of them cannot be reached, nothing is known anew.
         """
-        if not self._is_listed():
+        if not self.sees_the_folder():
             return
         self._unopened = {path: failure for path, failure in self._unopened.items() if path in packed}
         there: set[Key] = set()
@@ -148,7 +148,7 @@ class PastContents:
         if not self.waits():
             return None
         self._looked_s = now_s
-        if not self._is_listed():
+        if not self.sees_the_folder():
             self._wait_anew(now_s)
             return None
         for content in [content for content in self.contents if content.owed]:
@@ -243,7 +243,8 @@ class PastContents:
             if source.read_at(0, len(trail.head)) == trail.head
         )
 
-    def _is_listed(self) -> bool:
+    def sees_the_folder(self) -> bool:
+        """Whether the folder can be listed, so that what is not there has gone."""
         return self._around.folders.get(self._folder).error is None
 
     def _explain_packed(self, now_s: float) -> None:

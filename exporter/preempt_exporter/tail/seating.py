@@ -52,7 +52,7 @@ class Seating:
                 self._sit(track, *seat, now_s)
             elif track.path in self.unreachable or (track.seat == "detached" and track.source is not None):
                 continue
-            else:
+            elif track.stage is not Stage.FINISHED or self.past.sees_the_folder():
                 self._detach(track, now_s)
         for key, seat in seats.items():
             self._take_in(key, *seat, now_s)
@@ -283,8 +283,8 @@ class Seating:
         self.past.add(track, owed=owed, vanished=track.seat != "packed", was_idle=was_idle)
 
     def forget_the_oldest(self) -> None:
-        """Bound what is remembered of the past, unless one of our files may yet turn out to be a copy of any of it."""
-        if not any(track.is_undecided() for track in self.tracks):
+        """Bound what is remembered of the past, unless a file of ours may yet turn out to be a copy of any of it."""
+        if self.past.sees_the_folder() and not any(track.is_undecided() for track in self.tracks):
             self.past.forget_the_oldest()
 
     def is_followed(self) -> bool:
