@@ -830,6 +830,26 @@ def test_compressing_what_was_read_arouses_no_suspicion(
     assert reader.tail.stats.suspected_loss == 0
 
 
+@pytest.mark.parametrize("size", [0, 2])
+def test_compressing_many_forms_at_once_arouses_no_suspicion(
+    ledger: Path, lines: Lines, follow: Follow, size: int
+) -> None:
+    """However many they are, and if nothing was ever in them: each compressed form is one of a file that was read."""
+    forms = [ledger.with_name(f"l.jsonl.{number}") for number in range(30, 0, -1)]
+    for form in forms:
+        form.touch()
+        lines.append(form, size)
+    reader = follow(ledger)
+    reader.wait(3 * QUIET_MS)
+    for form in forms:
+        with gzip.open(f"{form}.gz", "wb") as packed:
+            packed.write(form.read_bytes())
+        form.unlink()
+    reader.wait(5 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
 def test_a_rotation_seen_half_way_is_counted(ledger: Path, lines: Lines, follow: Follow) -> None:
     """A look between the rename and the new file does not hide that one took the other's place."""
     lines.append(ledger, 3)

@@ -55,17 +55,18 @@ class PastContents:
         """
         position = track.position()
         position.rotated_here = position.rotated_here or rotated_here
-        if not track.trail.offset:
+        if track.trail.offset:
+            content = self._content_of(position)
+            content.was_idle = was_idle
+            if owed:
+                self._owe(content)
+        else:
+            content = PastContent(position=position)
             if owed and track.known_bytes:
                 message = f"gone before any of its {track.known_bytes} bytes was read"
                 self._around.suspect_loss(track.path, message)
-            return
-        content = self._content_of(position)
-        content.was_idle = was_idle
-        if owed:
-            self._owe(content)
         if vanished:
-            self._vanished = [*self._vanished[1 - _KEPT :], content]
+            self._vanished.append(content)
 
     def _content_of(self, position: FilePosition) -> PastContent:
         """What is remembered of the same bytes, say of the file that was copied; else it is remembered from now on."""
@@ -138,6 +139,7 @@ class PastContents:
         self._packed = there
         self._knows_packed = True
         self._plain_names = set(rotated)
+        self._vanished = self._vanished[-max(_KEPT, len(self._unexplained)) :]
 
     def find_remainder(self, packed: Sequence[str], known: Sequence[Trail]) -> Track | None:
         """A compressed form that goes on where a vanished file was left; gives up, with a notice, after a while.
