@@ -1,6 +1,7 @@
 """Many files: links, folders, globs, permissions, descriptors, idle cost."""
 
 import errno
+import gzip
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -194,6 +195,28 @@ def test_a_folder_that_is_renamed(tmp_path: Path, lines: Lines, follow: Follow) 
     folder.mkdir()
     lines.append(folder / "l.jsonl", 2)
     reader.wait(4 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+@pytest.mark.parametrize("away_ms", [1_000, 6 * QUIET_MS])
+def test_a_folder_that_is_away_for_a_while(tmp_path: Path, lines: Lines, follow: Follow, away_ms: int) -> None:
+    """Its compressed forms are those that were there before: they hold nothing that was not read."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for number in range(1, 4):
+        (folder / f"l.jsonl.{number}.gz").write_bytes(gzip.compress(b"older"))
+    lines.append(folder / "l.jsonl", 3)
+    reader = follow(folder / "l.jsonl")
+    reader.wait(2 * QUIET_MS)
+    reader.clock.advance(10**9)
+    reader.poll()
+    folder.rename(tmp_path / "away")
+    reader.wait(away_ms)
+    (tmp_path / "away").rename(folder)
+    reader.wait(6 * QUIET_MS)
+    lines.append(folder / "l.jsonl", 3)
+    reader.wait(2 * QUIET_MS)
     assert reader.lines == lines.written
     assert reader.tail.stats.suspected_loss == 0
 

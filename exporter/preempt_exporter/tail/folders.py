@@ -55,6 +55,11 @@ class Folder(Struct, kw_only=True):
     error: str | None = None
     """Why it could not be listed, so that the names are those of the last time; None where there is no such folder."""
 
+    @property
+    def is_there(self) -> bool:
+        """Whether there was such a folder."""
+        return len(self.key) > 1
+
 
 ListFolder = Callable[[str], "Iterator[os.DirEntry[str]]"]
 

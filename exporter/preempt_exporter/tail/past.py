@@ -119,9 +119,9 @@ class PastContents:
     def note_packed(self, packed: Sequence[str], rotated: Sequence[str], now_s: float) -> None:
         """Take in which compressed forms there are; a new one should be the compression of a file that was read.
 
-        Where the folder cannot be listed or one of them cannot be reached, nothing is known anew.
+        Where the folder is away or cannot be listed or one of them cannot be reached, nothing is known anew.
         """
-        if not self.sees_the_folder():
+        if not self.sees_the_folder() or not self._around.folders.get(self._folder).is_there:
             return
         self._unopened = {path: failure for path, failure in self._unopened.items() if path in packed}
         there: set[Key] = set()
