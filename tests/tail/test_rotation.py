@@ -366,6 +366,33 @@ def test_two_compressed_remainders_are_read_oldest_first(ledger: Path, lines: Li
     assert reader.lines == lines.written
 
 
+def test_a_compressed_remainder_that_appears_while_an_older_one_is_read(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """It has its turn after that."""
+    lines.append(ledger, 10)
+    rotated = rename(ledger)
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    older, newer = rotated.read_bytes() + lines.make(10, size=70_000), ledger.read_bytes() + lines.make(10, size=70_000)
+
+    def compress_the_older() -> None:
+        ledger.with_name("l.jsonl.2.gz").write_bytes(gzip.compress(older))
+        rotated.unlink()
+        ledger.unlink()
+
+    reader.restart(compress_the_older)
+    while len(reader.lines) < 24:
+        reader.poll(1)
+    ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(newer))
+    reader.clock.advance(1_000)
+    while len(reader.lines) < 40:
+        reader.poll(1)
+        reader.clock.advance(1_000)
+    assert reader.lines == lines.written
+
+
 @pytest.mark.parametrize("suffix", ["gz", "zst"])
 @pytest.mark.parametrize("pause_ms", [500, QUIET_MS - 1_000])
 def test_a_compressed_form_that_grows_frame_by_frame(
@@ -826,6 +853,28 @@ def test_compressing_what_was_read_arouses_no_suspicion(
         packed.write(rotated.read_bytes())
     rotated.unlink()
     reader.wait(5 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def test_a_compressed_form_of_a_file_that_a_late_reader_has_not_finished(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """A reader that was held up for long first ends what it has open, and then looks what became of it."""
+    lines.append(ledger, 3)
+    reader = follow(ledger)
+    reader.poll()
+    copy = ledger.with_name("l.jsonl.1")
+    shutil.copy(ledger, copy)
+    reader.poll()
+    ledger.write_bytes(b"")
+    reader.poll()
+    with gzip.open(f"{copy}.gz", "wb") as packed:
+        packed.write(copy.read_bytes())
+    copy.unlink()
+    for _ in range(4):
+        reader.clock.advance(4 * QUIET_MS)
+        reader.poll()
     assert reader.lines == lines.written
     assert reader.tail.stats.suspected_loss == 0
 

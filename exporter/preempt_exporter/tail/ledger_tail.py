@@ -90,9 +90,11 @@ class LedgerTail:
         found: list[Track] = []
         seating = self.seating
         trails = [track.trail for track in seating.tracks]
-        while (track := seating.past.find_remainder(seating.files.packed, trails)) is not None:
+        leaving = any(track.seat == "detached" for track in seating.tracks)
+        while (track := seating.past.find_remainder(seating.files.packed, trails, leaving=leaving)) is not None:
             found.append(track)
-        seating.tracks[:0] = found
+        after = sum(track.seat == "packed" for track in seating.tracks)
+        seating.tracks[after:after] = found
 
     def _read_track(self, track: Track, budget: Budget) -> Iterator[Chunk]:
         around = self._around

@@ -141,10 +141,10 @@ class PastContents:
         self._plain_names = set(rotated)
         self._vanished = self._vanished[-max(_KEPT, len(self._unexplained)) :]
 
-    def find_remainder(self, packed: Sequence[str], known: Sequence[Trail]) -> Track | None:
+    def find_remainder(self, packed: Sequence[str], known: Sequence[Trail], *, leaving: bool) -> Track | None:
         """A compressed form that goes on where a vanished file was left; gives up, with a notice, after a while.
 
-        `known`: what was read of the files that are there.
+        `known`: what was read of the files that are there. `leaving`: one that has lost its name is not past yet.
         """
         now_s = self._around.now_s()
         if not self.waits():
@@ -167,7 +167,8 @@ class PastContents:
                         "that, if there were any, are lost"
                     )
                     self._around.suspect_loss(content.position.path, message)
-        self._explain_packed(now_s)
+        if not leaving:
+            self._explain_packed(now_s)
         return None
 
     def _remainder(self, content: PastContent, path: str, known: Sequence[Trail], now_s: float) -> Track | None:
@@ -252,7 +253,6 @@ class PastContents:
     def _explain_packed(self, now_s: float) -> None:
         for path, since_s in list(self._unexplained.items()):
             plain = path.removesuffix(".gz").removesuffix(".zst")
-            # A file that vanished while it was open is past only once it has been quiet.
             if plain in self._plain_names or now_s - since_s < 2 * self._around.quiet_s:
                 continue
             del self._unexplained[path]
