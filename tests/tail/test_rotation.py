@@ -181,6 +181,21 @@ def test_a_copy_is_judged_while_the_live_file_needs_the_only_descriptor(
     assert reader.tail.stats.read_errors == 0
 
 
+def test_a_copy_that_is_written_over_the_copy_before(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """It is a copy found now, whatever its inode held: the live file, seen empty before, may hold what it holds."""
+    reader = follow(ledger)
+    copy = ledger.with_name("l.jsonl.1")
+    for count in (10, 6, 8):
+        lines.append(ledger, count)
+        shutil.copyfile(ledger, copy)
+        reader.poll()
+        assert reader.lines == lines.written
+        ledger.write_bytes(b"")
+        reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
 def test_the_copied_file_vanishes_while_its_copy_is_being_read(ledger: Path, lines: Lines, follow: Follow) -> None:
     """Found empty before its copy was found, the live file is still the later of the two once it has lost its name."""
     ledger.touch()

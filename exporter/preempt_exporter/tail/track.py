@@ -181,6 +181,7 @@ class Track:
         """Forget what was read: the file holds something else now."""
         self.trail = Trail()
         self.skipping = False
+        self.found_s = now_s
         self.seen = self.known_bytes = 0
         self.copies_live = self.unverified = False
         self.stage = Stage.UNJUDGED
