@@ -872,6 +872,26 @@ def test_compressing_what_was_read_arouses_no_suspicion(
     assert reader.tail.stats.suspected_loss == 0
 
 
+def test_a_remainder_among_many_compressed_forms(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """What is owed is not forgotten because more forms than are remembered are compressed at once."""
+    forms = [ledger.with_name(f"l.jsonl.{number}") for number in range(30, 0, -1)]
+    for form in forms:
+        lines.append(form, 2)
+    reader = follow(ledger)
+    reader.poll()
+    late = lines.make(2)
+
+    def compress() -> None:
+        for form in forms:
+            with gzip.open(f"{form}.gz", "wb") as packed:
+                packed.write(form.read_bytes() + (late if form is forms[0] else b""))
+            form.unlink()
+
+    reader.restart(compress)
+    reader.wait(5 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
 def test_a_compressed_form_of_a_file_that_a_late_reader_has_not_finished(
     ledger: Path, lines: Lines, follow: Follow
 ) -> None:

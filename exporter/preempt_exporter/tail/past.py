@@ -78,9 +78,12 @@ class PastContents:
         return self.contents[-1]
 
     def forget_the_oldest(self) -> None:
-        """Bound what is remembered."""
+        """Bound what is remembered, but for what is owed and what was read of the same text further on."""
+        owed = [content.position.trail for content in self.contents if content.owed]
         for content in self.contents[:-_KEPT]:
-            self.remove(content)
+            trail = content.position.trail
+            if not any(trail.offset >= other.offset and trail.head.startswith(other.head) for other in owed):
+                self.remove(content)
 
     def put_back(self, track: Track) -> None:
         """A compressed form broke off in the middle: looked at again if it changes, as one that is being written."""
