@@ -120,6 +120,7 @@ class Track:
                 # It ended empty: nothing says that it is still the same file and no copy that got its inode.
                 self.rotated_here = False
                 self.empty_s = None
+                self.found_s = now_s
         if self.stage is Stage.READING and self.may_be_a_copy():
             self.stage = Stage.UNJUDGED
 
