@@ -14,13 +14,25 @@ from preempt_exporter.tail.positions import Notice, Positions
 QUIET_MS = 5_000
 
 
+class TickingClock(FixedClock):
+    """Moves by a microsecond at every look besides, as a real clock does: no two things happen at the same moment."""
+
+    def __init__(self, now_ms: int) -> None:
+        super().__init__(now_ms)
+        self._ticks_s = 0.0
+
+    def monotonic_s(self) -> float:
+        self._ticks_s += 1e-6
+        return super().monotonic_s() + self._ticks_s
+
+
 class Reader:
     """Drives a `Tail` the way the pipeline does, over restarts too."""
 
     def __init__(self, *patterns: object, **options: object) -> None:
         self.patterns = [str(pattern) for pattern in patterns]
         self.options = options
-        self.clock = FixedClock(1_700_000_000_000)
+        self.clock = TickingClock(1_700_000_000_000)
         self.chunks: list[Chunk] = []
         self.notices: list[Notice] = []
         self.tail = self._make(None)

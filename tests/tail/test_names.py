@@ -1,12 +1,15 @@
 """Many files: links, folders, globs, permissions, descriptors, idle cost."""
 
+import errno
+import gzip
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from preempt_exporter.tail.folders import list_entries
 from preempt_exporter.tail.positions import FileState
 from preempt_exporter.tail.source import open_regular
 from tests.tail.conftest import QUIET_MS, Lines, Reader, open_descriptors
@@ -99,6 +102,41 @@ def test_an_unreadable_folder_among_many(tmp_path: Path, follow: Follow) -> None
     assert [file.error for file in reader.tail.files(10)] == [None, None, None]
 
 
+@pytest.mark.parametrize("down", [True, False])
+@pytest.mark.parametrize("shifted", [True, False])
+def test_rotated_forms_in_a_folder_that_cannot_be_listed_for_a_while(
+    ledger: Path, lines: Lines, follow: Follow, down: bool, shifted: bool
+) -> None:
+    """However many there are, read and finished, under whatever names: they have not gone and are not read again."""
+    refuses = False
+
+    def list_folder(path: str) -> "Iterator[os.DirEntry[str]]":
+        if refuses:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return list_entries(path)
+
+    forms = [ledger.with_name(f"l.jsonl.{number}") for number in range(40, 0, -1)]
+    for form in forms:
+        lines.append(form)
+    reader = follow(ledger.parent, list_folder=list_folder)
+    reader.wait(2 * QUIET_MS)
+    refuses = True
+
+    def shift() -> None:
+        for form in forms if shifted else ():
+            form.rename(form.with_name(f"l.jsonl.{int(form.suffix[1:]) + 1}"))
+
+    if down:
+        reader.restart(shift)
+    else:
+        shift()
+    reader.wait(6 * QUIET_MS)
+    refuses = False
+    reader.wait(6 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
 def test_a_symbolic_link_that_moves(tmp_path: Path, lines: Lines, follow: Follow) -> None:
     """The old target is finished, the new one followed; live and over a restart."""
     targets = [tmp_path / name for name in ("one.txt", "two.txt", "three.txt")]
@@ -161,6 +199,28 @@ def test_a_folder_that_is_renamed(tmp_path: Path, lines: Lines, follow: Follow) 
     assert reader.tail.stats.suspected_loss == 0
 
 
+@pytest.mark.parametrize("away_ms", [1_000, 6 * QUIET_MS])
+def test_a_folder_that_is_away_for_a_while(tmp_path: Path, lines: Lines, follow: Follow, away_ms: int) -> None:
+    """Its compressed forms are those that were there before: they hold nothing that was not read."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for number in range(1, 4):
+        (folder / f"l.jsonl.{number}.gz").write_bytes(gzip.compress(b"older"))
+    lines.append(folder / "l.jsonl", 3)
+    reader = follow(folder / "l.jsonl")
+    reader.wait(2 * QUIET_MS)
+    reader.clock.advance(10**9)
+    reader.poll()
+    folder.rename(tmp_path / "away")
+    reader.wait(away_ms)
+    (tmp_path / "away").rename(folder)
+    reader.wait(6 * QUIET_MS)
+    lines.append(folder / "l.jsonl", 3)
+    reader.wait(2 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
 def test_a_folder_renamed_within_a_glob(tmp_path: Path, lines: Lines, follow: Follow) -> None:
     """A file that moves with its folder to another ledger's name keeps its position."""
     (tmp_path / "run1").mkdir()
@@ -186,6 +246,34 @@ def test_one_file_under_two_names_is_read_once(ledger: Path, lines: Lines, follo
     reader.wait(2 * QUIET_MS)
     assert reader.lines == lines.written
     assert reader.said("the same file as one of")
+
+
+@pytest.mark.parametrize("down", [True, False])
+def test_an_inode_that_another_ledger_got(tmp_path: Path, follow: Follow, down: bool) -> None:
+    """The file that has it is no sequel of what was read under it: each ledger keeps what it knows of its own."""
+    first, second, fresh = (tmp_path / name for name in ("b.jsonl", "a.jsonl", "fresh"))
+    of_first = [f"first {number}\n".encode() for number in range(8)]
+    of_second = [f"second {number}\n".encode() for number in range(8)]
+    first.write_bytes(b"".join(of_first[:5]))
+    (tmp_path / "c.jsonl").write_bytes(b"another\n")
+    reader = follow(tmp_path, max_open_files=1)
+    reader.poll()
+
+    def replace() -> None:
+        fresh.write_bytes(b"".join(of_first))
+        first.rename(second)
+        second.write_bytes(b"".join(of_second))
+        fresh.replace(first)
+
+    if down:
+        reader.restart(replace)
+    else:
+        replace()
+    reader.wait(3 * QUIET_MS)
+    for ledger, lines in ((first, of_first), (second, of_second)):
+        chunks = [chunk for chunk in reader.chunks if chunk.ledger == str(ledger)]
+        assert b"".join(chunk.data for chunk in chunks) == b"".join(lines)
+    assert reader.tail.stats.truncations == 0
 
 
 def test_one_busy_ledger_does_not_starve_the_others(ledger: Path, lines: Lines, follow: Follow) -> None:

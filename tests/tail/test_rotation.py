@@ -150,6 +150,52 @@ def test_a_copy_is_known_after_many_other_contents_have_come_and_gone(
     assert reader.lines == lines.written
 
 
+def test_a_copy_that_is_undecided_over_a_restart(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """Its content is known after the restart too, although a newer form that was waiting for quiet is deleted then."""
+    reader = follow(ledger)
+    for number in range(100, 120):
+        lines.append(ledger, 3)
+        reader.poll()
+        shutil.copy(ledger, ledger.with_name(f"l.jsonl-{number:06}"))
+        reader.poll()
+        ledger.write_bytes(b"")
+        reader.poll()
+    reader.restart(ledger.with_name("l.jsonl-000119").unlink)
+    reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_a_copy_is_judged_while_the_live_file_needs_the_only_descriptor(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """What a file is held against is opened beside it, not in its place."""
+    reader = follow(ledger, max_open_files=1)
+    lines.append(ledger, 3)
+    reader.poll()
+    shutil.copy(ledger, ledger.with_name("l.jsonl.1"))
+    reader.poll()
+    reader.clock.advance(2 * QUIET_MS)
+    lines.append(ledger, 3)
+    reader.poll()
+    assert reader.lines == lines.written
+    assert reader.tail.stats.read_errors == 0
+
+
+def test_a_copy_that_is_written_over_the_copy_before(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """It is a copy found now, whatever its inode held: the live file, seen empty before, may hold what it holds."""
+    reader = follow(ledger)
+    copy = ledger.with_name("l.jsonl.1")
+    for count in (10, 6, 0, 8):
+        lines.append(ledger, count)
+        shutil.copyfile(ledger, copy)
+        reader.poll()
+        assert reader.lines == lines.written
+        ledger.write_bytes(b"")
+        reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
 def test_the_copied_file_vanishes_while_its_copy_is_being_read(ledger: Path, lines: Lines, follow: Follow) -> None:
     """Found empty before its copy was found, the live file is still the later of the two once it has lost its name."""
     ledger.touch()
@@ -332,6 +378,33 @@ def test_two_compressed_remainders_are_read_oldest_first(ledger: Path, lines: Li
         reader.poll(1)
     ledger.touch()
     reader.wait(3 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_a_compressed_remainder_that_appears_while_an_older_one_is_read(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """It has its turn after that."""
+    lines.append(ledger, 10)
+    rotated = rename(ledger)
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    older, newer = rotated.read_bytes() + lines.make(10, size=70_000), ledger.read_bytes() + lines.make(10, size=70_000)
+
+    def compress_the_older() -> None:
+        ledger.with_name("l.jsonl.2.gz").write_bytes(gzip.compress(older))
+        rotated.unlink()
+        ledger.unlink()
+
+    reader.restart(compress_the_older)
+    while len(reader.lines) < 24:
+        reader.poll(1)
+    ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(newer))
+    reader.clock.advance(1_000)
+    while len(reader.lines) < 40:
+        reader.poll(1)
+        reader.clock.advance(1_000)
     assert reader.lines == lines.written
 
 
@@ -794,6 +867,68 @@ def test_compressing_what_was_read_arouses_no_suspicion(
     with gzip.open(f"{rotated}.gz", "wb") as packed:
         packed.write(rotated.read_bytes())
     rotated.unlink()
+    reader.wait(5 * QUIET_MS)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def test_a_remainder_among_many_compressed_forms(ledger: Path, lines: Lines, follow: Follow) -> None:
+    """What is owed is not forgotten because more forms than are remembered are compressed at once."""
+    forms = [ledger.with_name(f"l.jsonl.{number}") for number in range(30, 0, -1)]
+    for form in forms:
+        lines.append(form, 2)
+    reader = follow(ledger)
+    reader.poll()
+    late = lines.make(2)
+
+    def compress() -> None:
+        for form in forms:
+            with gzip.open(f"{form}.gz", "wb") as packed:
+                packed.write(form.read_bytes() + (late if form is forms[0] else b""))
+            form.unlink()
+
+    reader.restart(compress)
+    reader.wait(5 * QUIET_MS)
+    assert reader.lines == lines.written
+
+
+def test_a_compressed_form_of_a_file_that_a_late_reader_has_not_finished(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """A reader that was held up for long first ends what it has open, and then looks what became of it."""
+    lines.append(ledger, 3)
+    reader = follow(ledger)
+    reader.poll()
+    copy = ledger.with_name("l.jsonl.1")
+    shutil.copy(ledger, copy)
+    reader.poll()
+    ledger.write_bytes(b"")
+    reader.poll()
+    with gzip.open(f"{copy}.gz", "wb") as packed:
+        packed.write(copy.read_bytes())
+    copy.unlink()
+    for _ in range(4):
+        reader.clock.advance(4 * QUIET_MS)
+        reader.poll()
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_compressing_many_forms_at_once_arouses_no_suspicion(
+    ledger: Path, lines: Lines, follow: Follow, size: int
+) -> None:
+    """However many they are, and if nothing was ever in them: each compressed form is one of a file that was read."""
+    forms = [ledger.with_name(f"l.jsonl.{number}") for number in range(30, 0, -1)]
+    for form in forms:
+        form.touch()
+        lines.append(form, size)
+    reader = follow(ledger)
+    reader.wait(3 * QUIET_MS)
+    for form in forms:
+        with gzip.open(f"{form}.gz", "wb") as packed:
+            packed.write(form.read_bytes())
+        form.unlink()
     reader.wait(5 * QUIET_MS)
     assert reader.lines == lines.written
     assert reader.tail.stats.suspected_loss == 0

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from preempt_exporter.clock import Clock
 
@@ -52,7 +53,12 @@ class Folder(Struct, kw_only=True):
     forms: dict[str, list[Form]] = field(default_factory=dict)
     """Live names to their rotated forms, oldest first."""
     error: str | None = None
-    """Why it could not be listed; None also where there is no such folder."""
+    """Why it could not be listed, so that the names are those of the last time; None where there is no such folder."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there was such a folder."""
+        return len(self.key) > 1
 
 
 ListFolder = Callable[[str], "Iterator[os.DirEntry[str]]"]
@@ -96,13 +102,13 @@ class Folders:
         key = _key(path)
         if key == known.key and known.settled and not force and known.error is None:
             return False
-        fresh = self._listing(path)
+        fresh = self._listing(path, known)
         fresh.key = key
         fresh.settled = key == known.key and self._clock.now_ms() - _changed_ms(key) > _TICK_MS
         self._known[path] = fresh
         return (fresh.files, fresh.subfolders, fresh.error) != (known.files, known.subfolders, known.error)
 
-    def _listing(self, path: str) -> Folder:
+    def _listing(self, path: str, known: Folder) -> Folder:
         folder = Folder()
         try:
             for entry in self._list(path):
@@ -113,7 +119,7 @@ class Folders:
         except (FileNotFoundError, NotADirectoryError):
             return Folder()
         except OSError as error:
-            return Folder(error=error.strerror or str(error))
+            return replace(known, error=error.strerror or str(error))
         for name in folder.files:
             found = rotated_form(name)
             if found is not None:

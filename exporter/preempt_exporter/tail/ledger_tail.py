@@ -58,6 +58,7 @@ class LedgerTail:
 
     def read(self, budget: Budget) -> Iterator[Chunk]:
         """Chunks in reading order until everything is read or the budget is used up."""
+        self.seating.forget_the_oldest()
         for _ in range(_MAX_RESTARTS):
             self._take_up_remainders()
             for track in list(self.seating.tracks):
@@ -89,12 +90,15 @@ class LedgerTail:
         found: list[Track] = []
         seating = self.seating
         trails = [track.trail for track in seating.tracks]
-        while (track := seating.past.find_remainder(seating.files.packed, trails)) is not None:
+        leaving = any(track.seat == "detached" for track in seating.tracks)
+        while (track := seating.past.find_remainder(seating.files.packed, trails, leaving=leaving)) is not None:
             found.append(track)
-        seating.tracks[:0] = found
+        after = sum(track.seat == "packed" for track in seating.tracks)
+        seating.tracks[after:after] = found
 
     def _read_track(self, track: Track, budget: Budget) -> Iterator[Chunk]:
         around = self._around
+        track.dirty = True  # Until it is looked at to its end: no other file takes its descriptor meanwhile.
         source = around.opened(track)
         if track.unreadable is not None:
             track.unreadable = None
@@ -241,7 +245,6 @@ class LedgerTail:
         for copy in copies:
             copy.rotated_here = True
         self.seating.past.add(track, owed=unread, vanished=not copies, rotated_here=bool(copies))
-        self.seating.forget_the_oldest()
         track.size = size
         track.changed_s = now_s
         track.start_over(now_s)

@@ -28,7 +28,6 @@ class PastContents:
         self._folder = folder
         self._around = around
         self.contents: list[PastContent] = []
-        self._kept_since_s: dict[int, float] = {}
         self._owed_since_s: dict[int, float] = {}
         self._examined: set[_Look] = set()
         self._unopened: dict[str, tuple[str, float]] = {}
@@ -43,9 +42,9 @@ class PastContents:
         self._plain_names: set[str] = set()
         self._looked_s = float("-inf")
         for content in kept.past if kept is not None else ():
-            restored = self._keep(_copy(content))
+            self.contents.append(_copy(content))
             if content.owed:
-                self._owe(restored)
+                self._owe(self.contents[-1])
 
     def add(
         self, track: Track, *, owed: bool, vanished: bool, rotated_here: bool = False, was_idle: bool = False
@@ -56,17 +55,18 @@ class PastContents:
         """
         position = track.position()
         position.rotated_here = position.rotated_here or rotated_here
-        if not track.trail.offset:
+        if track.trail.offset:
+            content = self._content_of(position)
+            content.was_idle = was_idle
+            if owed:
+                self._owe(content)
+        else:
+            content = PastContent(position=position)
             if owed and track.known_bytes:
                 message = f"gone before any of its {track.known_bytes} bytes was read"
                 self._around.suspect_loss(track.path, message)
-            return
-        content = self._content_of(position)
-        content.was_idle = was_idle
-        if owed:
-            self._owe(content)
         if vanished:
-            self._vanished = [*self._vanished[1 - _KEPT :], content]
+            self._vanished.append(content)
 
     def _content_of(self, position: FilePosition) -> PastContent:
         """What is remembered of the same bytes, say of the file that was copied; else it is remembered from now on."""
@@ -74,17 +74,15 @@ class PastContents:
             if content.position.trail == position.trail:
                 content.position.rotated_here |= position.rotated_here
                 return content
-        return self._keep(PastContent(position=position, owed=False))
+        self.contents.append(PastContent(position=position, owed=False))
+        return self.contents[-1]
 
-    def _keep(self, content: PastContent) -> PastContent:
-        self.contents.append(content)
-        self._kept_since_s[id(content)] = self._around.now_s()
-        return content
-
-    def forget_the_oldest(self, *, undecided_since_s: float) -> None:
-        """Bound what is remembered. A file found at `undecided_since_s` may yet turn out to be a copy of what left."""
+    def forget_the_oldest(self) -> None:
+        """Bound what is remembered, but for what is owed and what was read of the same text further on."""
+        owed = [content.position.trail for content in self.contents if content.owed]
         for content in self.contents[:-_KEPT]:
-            if self._kept_since_s[id(content)] < undecided_since_s:
+            trail = content.position.trail
+            if not any(trail.offset >= other.offset and trail.head.startswith(other.head) for other in owed):
                 self.remove(content)
 
     def put_back(self, track: Track) -> None:
@@ -99,7 +97,6 @@ class PastContents:
     def remove(self, content: PastContent) -> None:
         """Another file goes on with it."""
         self.contents = [other for other in self.contents if other is not content]
-        self._kept_since_s.pop(id(content), None)
         self._owed_since_s.pop(id(content), None)
         self._examined = {examined for examined in self._examined if examined[0] != id(content)}
 
@@ -125,9 +122,9 @@ class PastContents:
     def note_packed(self, packed: Sequence[str], rotated: Sequence[str], now_s: float) -> None:
         """Take in which compressed forms there are; a new one should be the compression of a file that was read.
 
-        Where the folder cannot be listed or one of them cannot be reached, nothing is known anew.
+        Where the folder is away or cannot be listed or one of them cannot be reached, nothing is known anew.
         """
-        if not self._is_listed():
+        if not self.sees_the_folder() or not self._around.folders.get(self._folder).is_there:
             return
         self._unopened = {path: failure for path, failure in self._unopened.items() if path in packed}
         there: set[Key] = set()
@@ -145,17 +142,18 @@ class PastContents:
         self._packed = there
         self._knows_packed = True
         self._plain_names = set(rotated)
+        self._vanished = self._vanished[-max(_KEPT, len(self._unexplained)) :]
 
-    def find_remainder(self, packed: Sequence[str], known: Sequence[Trail]) -> Track | None:
+    def find_remainder(self, packed: Sequence[str], known: Sequence[Trail], *, leaving: bool) -> Track | None:
         """A compressed form that goes on where a vanished file was left; gives up, with a notice, after a while.
 
-        `known`: what was read of the files that are there.
+        `known`: what was read of the files that are there. `leaving`: one that has lost its name is not past yet.
         """
         now_s = self._around.now_s()
         if not self.waits():
             return None
         self._looked_s = now_s
-        if not self._is_listed():
+        if not self.sees_the_folder():
             self._wait_anew(now_s)
             return None
         for content in [content for content in self.contents if content.owed]:
@@ -172,7 +170,8 @@ class PastContents:
                         "that, if there were any, are lost"
                     )
                     self._around.suspect_loss(content.position.path, message)
-        self._explain_packed(now_s)
+        if not leaving:
+            self._explain_packed(now_s)
         return None
 
     def _remainder(self, content: PastContent, path: str, known: Sequence[Trail], now_s: float) -> Track | None:
@@ -250,13 +249,13 @@ class PastContents:
             if source.read_at(0, len(trail.head)) == trail.head
         )
 
-    def _is_listed(self) -> bool:
+    def sees_the_folder(self) -> bool:
+        """Whether the folder can be listed, so that what is not there has gone."""
         return self._around.folders.get(self._folder).error is None
 
     def _explain_packed(self, now_s: float) -> None:
         for path, since_s in list(self._unexplained.items()):
             plain = path.removesuffix(".gz").removesuffix(".zst")
-            # A file that vanished while it was open is past only once it has been quiet.
             if plain in self._plain_names or now_s - since_s < 2 * self._around.quiet_s:
                 continue
             del self._unexplained[path]

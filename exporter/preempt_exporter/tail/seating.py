@@ -4,9 +4,11 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 
-from preempt_exporter.tail.judge import holds_what_was_read
+from preempt_exporter.tail.judge import verify
 from preempt_exporter.tail.ledgers import LedgerFiles, files_of
+from preempt_exporter.tail.lines import ContentChanged
 from preempt_exporter.tail.past import PastContents
 from preempt_exporter.tail.positions import LedgerPositions, Notice, Seat
 from preempt_exporter.tail.source import PlainSource
@@ -50,7 +52,7 @@ class Seating:
                 self._sit(track, *seat, now_s)
             elif track.path in self.unreachable or (track.seat == "detached" and track.source is not None):
                 continue
-            else:
+            elif track.stage is not Stage.FINISHED or self.past.sees_the_folder():
                 self._detach(track, now_s)
         for key, seat in seats.items():
             self._take_in(key, *seat, now_s)
@@ -161,14 +163,15 @@ class Seating:
     def _take_in(self, key: Key, path: str, seat: Seat, found: os.stat_result, now_s: float) -> None:
         """A file new to this ledger. One file is read once, even if two ledgers' names lead to it."""
         owner = self._around.owners.get(key)
-        if isinstance(owner, Seating) and owner is not self:
-            track = owner.give_up(key)
-            if track is None:
-                if path not in self.odd_files:
-                    self.odd_files.add(path)
-                    message = f"the same file as one of {owner.live}: read there, not twice"
-                    self._around.say(Notice("info", path, message))
-                return
+        other = owner if isinstance(owner, Seating) and owner is not self else None
+        if other is not None and other.seats(key):
+            if path not in self.odd_files:
+                self.odd_files.add(path)
+                message = f"the same file as one of {other.live}: read there, not twice"
+                self._around.say(Notice("info", path, message))
+            return
+        track = other.give_up(key, path) if other is not None else None
+        if track is not None:
             self.tracks.append(track)
             self._sit(track, path, seat, found, now_s)
         else:
@@ -189,27 +192,52 @@ class Seating:
             return
         key = (found.st_dev, found.st_ino)
         owner = self._around.owners.get(key)
-        if isinstance(owner, Seating) and owner is not self:
-            track = owner.give_up(key)
+        if isinstance(owner, Seating) and owner is not self and not owner.seats(key):
+            track = owner.give_up(key, path)
             if track is not None:
                 self.tracks.append(track)
                 self._around.owners[key] = self
 
-    def give_up(self, key: Key) -> Track | None:
-        """Hand the file over to the ledger under whose names it sits now; None while it still sits under ours."""
-        for track in self.tracks:
-            if track.key != key:
-                continue
-            if track.seat != "detached":
-                try:
-                    found = os.stat(track.path)
-                except OSError:
-                    found = None
-                if found is not None and (found.st_dev, found.st_ino) == key:
-                    return None
-            self.tracks.remove(track)
-            return track
-        return None
+    def give_up(self, key: Key, path: str) -> Track | None:
+        """Hand over the file that sits at `path` now, under another ledger's names; None: it is another file.
+
+        An inode that is free is reused.
+        """
+        track = self._track_of(key)
+        if track is None:
+            return None
+        before = track.path
+        if track.trail.offset and track.source is None and not self._opens_at(path, track):
+            track.path = before
+            return None
+        self.tracks.remove(track)
+        return track
+
+    def seats(self, key: Key) -> bool:
+        """Whether the file sits under the name of ours where we saw it last."""
+        track = self._track_of(key)
+        if track is None or track.seat == "detached":
+            return False
+        try:
+            found = os.stat(track.path)
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == key
+
+    def _track_of(self, key: Key) -> Track | None:
+        return next((track for track in self.tracks if track.key == key), None)
+
+    def _opens_at(self, path: str, track: Track) -> bool:
+        """Open the file of `track` at `path`, where one of its inode is, if it holds all that was read."""
+        track.path = path
+        with suppress(OSError, FileMoved):
+            source = self._around.opened(track)
+            try:
+                if isinstance(source, PlainSource):
+                    verify(track, source)
+            except ContentChanged:
+                self._around.close(track)
+        return track.source is not None
 
     def let_go(self) -> None:
         """No argument means this ledger any more: forget its files, which is no loss."""
@@ -228,17 +256,7 @@ class Seating:
         track.seat = "detached"
         track.dirty = True
         track.changed_s = now_s
-        for path in self._whereabouts(track):
-            if track.source is not None:
-                return
-            track.path = path
-            try:
-                source = self._around.opened(track)
-                if isinstance(source, PlainSource) and not holds_what_was_read(track, source):
-                    self._around.close(track)
-            except (OSError, FileMoved):
-                continue
-        if track.source is None:
+        if track.source is None and not any(self._opens_at(path, track) for path in self._whereabouts(track)):
             self.forget(track, owed=track.stage is not Stage.WAITING, was_idle=was_idle)
 
     def _whereabouts(self, track: Track) -> Iterator[str]:
@@ -263,12 +281,11 @@ class Seating:
         if self._around.owners.get(track.key) is self:
             del self._around.owners[track.key]
         self.past.add(track, owed=owed, vanished=track.seat != "packed", was_idle=was_idle)
-        self.forget_the_oldest()
 
     def forget_the_oldest(self) -> None:
-        """Bound what is remembered of the past, but for what one of our files may yet turn out to be a copy of."""
-        undecided = (other.found_s for other in self.tracks if other.is_undecided())
-        self.past.forget_the_oldest(undecided_since_s=min(undecided, default=float("inf")))
+        """Bound what is remembered of the past, unless a file of ours may yet turn out to be a copy of any of it."""
+        if self.past.sees_the_folder() and not any(track.is_undecided() for track in self.tracks):
+            self.past.forget_the_oldest()
 
     def is_followed(self) -> bool:
         """Whether the ledger has a file, or one may still be found or reached."""

@@ -120,6 +120,7 @@ class Track:
                 # It ended empty: nothing says that it is still the same file and no copy that got its inode.
                 self.rotated_here = False
                 self.empty_s = None
+                self.found_s = now_s
         if self.stage is Stage.READING and self.may_be_a_copy():
             self.stage = Stage.UNJUDGED
 
@@ -181,6 +182,7 @@ class Track:
         """Forget what was read: the file holds something else now."""
         self.trail = Trail()
         self.skipping = False
+        self.found_s = now_s
         self.seen = self.known_bytes = 0
         self.copies_live = self.unverified = False
         self.stage = Stage.UNJUDGED
