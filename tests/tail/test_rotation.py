@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from preempt_exporter.tail import seating
 from preempt_exporter.tail.folders import list_entries
 from preempt_exporter.tail.source import open_regular
 from tests.tail.conftest import QUIET_MS, Lines, Reader
@@ -580,6 +581,66 @@ def test_compression_of_a_finished_file_adds_nothing(ledger: Path, lines: Lines,
     reader.wait(4 * QUIET_MS)
     assert reader.lines == lines.written
     assert reader.tail.stats.suspected_loss == 0
+
+
+def test_a_compressed_form_that_stands_beside_its_plain_file_keeps_nobody_awake(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """`gzip -k`: nothing is searched for and no state written again and again; the plain file may go at any time."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    rotated = rename(ledger)
+    lines.append(ledger, 3)
+    reader.wait(2 * QUIET_MS)
+    ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(rotated.read_bytes()))
+    reader.wait(6 * QUIET_MS)
+    assert not settling(reader)
+    rotated.unlink()
+    reader.wait(6 * QUIET_MS)
+    assert not settling(reader)
+    assert reader.lines == lines.written
+    assert reader.tail.stats.suspected_loss == 0
+
+
+def settling(reader: Reader) -> bool:
+    """Whether any file is looked at on every scan."""
+    return reader.tail.state_version()[1]
+
+
+def test_a_remainder_found_after_a_second_restart_explains_its_own_compressed_form_only(
+    ledger: Path, lines: Lines, follow: Follow
+) -> None:
+    """A form of a file that nobody saw, which appears later, is still suspected."""
+    lines.append(ledger, 10)
+    reader = follow(ledger)
+    reader.poll()
+    whole = ledger.read_bytes() + lines.make(5)
+    reader.restart(ledger.unlink)
+    reader.poll()
+    packed = ledger.with_name("l.jsonl.2.gz")
+    reader.restart(lambda: packed.write_bytes(gzip.compress(whole)))
+    reader.wait(2 * QUIET_MS)
+    assert reader.lines == lines.written
+    ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(b'{"never":"seen"}\n'))
+    reader.wait(4 * QUIET_MS)
+    assert reader.tail.stats.suspected_loss == 1
+
+
+def test_rotations_without_a_pause_do_not_add_up_for_ever(
+    ledger: Path, lines: Lines, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is always a copy that is undecided, and yet not everything that ever left is remembered."""
+    monkeypatch.setattr(seating, "KEPT_AT_MOST", 30)
+    reader = follow(ledger)
+    for _ in range(60):
+        lines.append(ledger, 3)
+        reader.poll()
+        shutil.copy(ledger, ledger.with_name("l.jsonl.1"))
+        ledger.write_bytes(b"")
+        reader.wait(1_000)
+    assert len(reader.tail.positions().ledgers[str(ledger)].past) < 35
+    assert reader.lines == lines.written
 
 
 def test_a_compressed_file_that_nobody_read_is_suspected_loss(ledger: Path, lines: Lines, follow: Follow) -> None:

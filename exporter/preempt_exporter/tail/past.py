@@ -11,8 +11,10 @@ from preempt_exporter.tail.source import DamagedFile, PackedSource
 from preempt_exporter.tail.surroundings import Surroundings
 from preempt_exporter.tail.track import RETRY_S, Key, Stage, Track
 
-_KEPT = 16
+KEPT = 16
 """Contents remembered per ledger once no file is undecided; logrotate's usual histories are shorter."""
+KEPT_AT_MOST = 1_000
+"""Also where every second brings a rotation, so that there is always an undecided file."""
 _NO_SIZE_KNOWN = 1 << 62
 _LOOK_EVERY_S = 0.5
 
@@ -77,10 +79,10 @@ class PastContents:
         self.contents.append(PastContent(position=position, owed=False))
         return self.contents[-1]
 
-    def forget_the_oldest(self) -> None:
-        """Bound what is remembered, but for what is owed and what was read of the same text further on."""
+    def forget_the_oldest(self, kept: int) -> None:
+        """Remember the newest `kept`, what is owed, and what was read of the same text further on."""
         owed = [content.position.trail for content in self.contents if content.owed]
-        for content in self.contents[:-_KEPT]:
+        for content in self.contents[:-kept]:
             trail = content.position.trail
             if not any(trail.offset >= other.offset and trail.head.startswith(other.head) for other in owed):
                 self.remove(content)
@@ -108,7 +110,7 @@ class PastContents:
 
     def waits(self) -> bool:
         """Whether something is still to be found or explained."""
-        return bool(self._owed_since_s or self._unexplained)
+        return bool(self._owed_since_s) or not all(map(self._stands_beside_its_plain_file, self._unexplained))
 
     @property
     def unreadable(self) -> dict[str, str]:
@@ -142,7 +144,7 @@ class PastContents:
         self._packed = there
         self._knows_packed = True
         self._plain_names = set(rotated)
-        self._vanished = self._vanished[-max(_KEPT, len(self._unexplained)) :]
+        self._vanished = self._vanished[-max(KEPT, len(self._unexplained)) :]
 
     def find_remainder(self, packed: Sequence[str], known: Sequence[Trail], *, leaving: bool) -> Track | None:
         """A compressed form that goes on where a vanished file was left; gives up, with a notice, after a while.
@@ -201,7 +203,7 @@ class PastContents:
         track.source = source
         self.remove(content)
         self._unexplained.pop(path, None)
-        self._vanished = [other for other in self._vanished if other is not content]
+        self._vanished = [other for other in self._vanished if other.position.trail != content.position.trail]
         return track
 
     def _opened(self, content: PastContent, path: str, now_s: float) -> PackedSource | None:
@@ -255,8 +257,7 @@ class PastContents:
 
     def _explain_packed(self, now_s: float) -> None:
         for path, since_s in list(self._unexplained.items()):
-            plain = path.removesuffix(".gz").removesuffix(".zst")
-            if plain in self._plain_names or now_s - since_s < 2 * self._around.quiet_s:
+            if self._stands_beside_its_plain_file(path) or now_s - since_s < 2 * self._around.quiet_s:
                 continue
             del self._unexplained[path]
             if self._vanished:
@@ -267,6 +268,10 @@ class PastContents:
     def _owe(self, content: PastContent) -> None:
         content.owed = True
         self._owed_since_s[id(content)] = self._around.now_s()
+
+    def _stands_beside_its_plain_file(self, path: str) -> bool:
+        """While it is being made, or for good where both are kept: there is nothing to explain."""
+        return path.removesuffix(".gz").removesuffix(".zst") in self._plain_names
 
     def remember_in(self, positions: LedgerPositions) -> None:
         """Write down what the next run is to remember."""

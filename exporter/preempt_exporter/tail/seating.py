@@ -9,7 +9,7 @@ from contextlib import suppress
 from preempt_exporter.tail.judge import verify
 from preempt_exporter.tail.ledgers import LedgerFiles, files_of
 from preempt_exporter.tail.lines import ContentChanged
-from preempt_exporter.tail.past import PastContents
+from preempt_exporter.tail.past import KEPT, KEPT_AT_MOST, PastContents
 from preempt_exporter.tail.positions import LedgerPositions, Notice, Seat
 from preempt_exporter.tail.source import PlainSource
 from preempt_exporter.tail.surroundings import FileMoved, Surroundings
@@ -283,9 +283,9 @@ class Seating:
         self.past.add(track, owed=owed, vanished=track.seat != "packed", was_idle=was_idle)
 
     def forget_the_oldest(self) -> None:
-        """Bound what is remembered of the past, unless a file of ours may yet turn out to be a copy of any of it."""
-        if self.past.sees_the_folder() and not any(track.is_undecided() for track in self.tracks):
-            self.past.forget_the_oldest()
+        """Bound what is remembered of the past: far less once no file of ours may turn out to be a copy of it."""
+        all_told = self.past.sees_the_folder() and not any(track.is_undecided() for track in self.tracks)
+        self.past.forget_the_oldest(KEPT if all_told else KEPT_AT_MOST)
 
     def is_followed(self) -> bool:
         """Whether the ledger has a file, or one may still be found or reached."""
