@@ -61,7 +61,7 @@ def against_bare_decode(path: Path) -> Result:
 
 def against_mtail(path: Path, program: Path) -> Result:
     """Higher is better: how many times faster than mtail in its one-shot mode, from start to end of the process."""
-    mtail = ["mtail", "--one_shot", f"--progs={program}", f"--logs={path}"]
+    mtail = ["mtail", "--one_shot", "--logtostderr", f"--progs={program}", f"--logs={path}"]
     ours = [sys.executable, catch_up.__file__, str(path)]
     processor = ratio_in_turn(lambda: seconds_of_command(mtail), lambda: seconds_of_command(ours))
     wall = ratio_in_turn(lambda: wall_seconds_of_command(mtail), lambda: wall_seconds_of_command(ours))

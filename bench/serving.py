@@ -60,8 +60,8 @@ def ours(*arguments: str) -> Iterator[Exporter]:
 def mtail(program: Path, log: Path) -> Iterator[Exporter]:
     """mtail as it comes, on one log."""
     port = free_port()
-    command = ["mtail", f"--progs={program}", f"--logs={log}", "--address=127.0.0.1", f"--port={port}"]
-    with _running(command, port) as exporter:
+    command = ["mtail", "--logtostderr", f"--progs={program}", f"--logs={log}", "--address=127.0.0.1"]
+    with _running([*command, f"--port={port}"], port) as exporter:
         yield exporter
 
 

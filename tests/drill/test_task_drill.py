@@ -169,7 +169,7 @@ def test_a_killed_drill_leaves_no_worker(tmp_path: Path) -> None:
     """However the drill ends, its worker ends with it, frozen or not."""
     ledger = tmp_path / "l.jsonl"
     words = [*COMMAND, "drill", "task", "--kill", "stop", "--next-within", "1h", "--ledger", str(ledger)]
-    drill = subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment())
+    drill = subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment(TMPDIR=str(tmp_path)))
     frozen: list[Path] = []
 
     def worker_is_frozen() -> bool:
