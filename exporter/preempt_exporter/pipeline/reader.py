@@ -157,9 +157,10 @@ class Reader:
         now_s = self._clock.monotonic_s()
         if now_s - self._expired_s >= EXPIRE_EVERY_S:
             self._expired_s = now_s
+            followed, now_ms = self._tail.followed(), self._clock.now_ms()
             with self.lock:
-                self.watched.expire(self._clock.now_ms())
-                self.watched.forget_gone_ledgers(self._tail.followed(), self._clock.now_ms())
+                self.watched.expire(now_ms)
+                self.watched.forget_gone_ledgers(followed, now_ms)
         if self._snapshots is not None and self._snapshots.is_due(now_s):
             self._keep_snapshot(self._snapshots)
 

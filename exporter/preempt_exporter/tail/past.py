@@ -44,7 +44,7 @@ class PastContents:
         self._plain_names: set[str] = set()
         self._looked_s = float("-inf")
         for content in kept.past if kept is not None else ():
-            self.contents.append(_copy(content))
+            self.contents.append(replace(content))
             if content.owed:
                 self._owe(self.contents[-1])
 
@@ -81,6 +81,8 @@ class PastContents:
 
     def forget_the_oldest(self, kept: int) -> None:
         """Remember the newest `kept`, what is owed, and what was read of the same text further on."""
+        if len(self.contents) <= kept:
+            return
         owed = [content.position.trail for content in self.contents if content.owed]
         for content in self.contents[:-kept]:
             trail = content.position.trail
@@ -97,7 +99,7 @@ class PastContents:
         self._owe(content)
 
     def remove(self, content: PastContent) -> None:
-        """Another file goes on with it."""
+        """Forget it, or let another file go on with it."""
         self.contents = [other for other in self.contents if other is not content]
         self._owed_since_s.pop(id(content), None)
         self._examined = {examined for examined in self._examined if examined[0] != id(content)}
@@ -275,15 +277,11 @@ class PastContents:
 
     def remember_in(self, positions: LedgerPositions) -> None:
         """Write down what the next run is to remember."""
-        positions.past = [_copy(content) for content in self.contents]
+        positions.past = [replace(content) for content in self.contents]
         positions.packed_seen = sorted(self._packed)
         positions.packed_unexplained = list(self._unexplained)
-        positions.vanished = [_copy(content) for content in self._vanished]
+        positions.vanished = [replace(content) for content in self._vanished]
 
 
 def _look(content: PastContent, found: os.stat_result) -> _Look:
     return (id(content), (found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns)
-
-
-def _copy(content: PastContent) -> PastContent:
-    return PastContent(position=content.position, owed=content.owed, was_idle=content.was_idle)

@@ -162,8 +162,7 @@ class Seating:
 
     def _take_in(self, key: Key, path: str, seat: Seat, found: os.stat_result, now_s: float) -> None:
         """A file new to this ledger. One file is read once, even if two ledgers' names lead to it."""
-        owner = self._around.owners.get(key)
-        other = owner if isinstance(owner, Seating) and owner is not self else None
+        other = self._other_owner(key)
         if other is not None and other.seats(key):
             if path not in self.odd_files:
                 self.odd_files.add(path)
@@ -191,12 +190,16 @@ class Seating:
         except OSError:
             return
         key = (found.st_dev, found.st_ino)
-        owner = self._around.owners.get(key)
-        if isinstance(owner, Seating) and owner is not self and not owner.seats(key):
-            track = owner.give_up(key, path)
+        other = self._other_owner(key)
+        if other is not None and not other.seats(key):
+            track = other.give_up(key, path)
             if track is not None:
                 self.tracks.append(track)
                 self._around.owners[key] = self
+
+    def _other_owner(self, key: Key) -> "Seating | None":
+        owner = self._around.owners.get(key)
+        return owner if isinstance(owner, Seating) and owner is not self else None
 
     def give_up(self, key: Key, path: str) -> Track | None:
         """Hand over the file that sits at `path` now, under another ledger's names; None: it is another file.
