@@ -1,5 +1,6 @@
 """A ledger folder, a clock moved by hand, and a reader that keeps what it was given."""
 
+import gzip
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -80,6 +81,12 @@ class Reader:
     def said(self, words: str) -> bool:
         """Whether a notice holds these words."""
         return any(words in notice.message for notice in self.notices)
+
+
+def compress(plain: Path, packed_name: str, *, late: bytes = b"") -> None:
+    """As `gzip` does it: the file goes once its form is whole. `late`: what only the form has at its end."""
+    plain.with_name(packed_name).write_bytes(gzip.compress(plain.read_bytes() + late))
+    plain.unlink()
 
 
 def open_descriptors() -> set[str]:

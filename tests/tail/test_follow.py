@@ -1,6 +1,5 @@
 """What a tail must survive, row by row, from public reports of other projects."""
 
-import gzip
 import os
 import threading
 from collections.abc import Callable
@@ -10,7 +9,7 @@ import pytest
 
 from preempt_exporter.ledger.records import MAX_LINE_BYTES
 from preempt_exporter.tail.batch import read_batch
-from tests.tail.conftest import QUIET_MS, Lines, Reader, open_descriptors
+from tests.tail.conftest import QUIET_MS, Lines, Reader, compress, open_descriptors
 
 Follow = Callable[..., Reader]
 
@@ -165,8 +164,7 @@ def test_the_last_lines_of_a_ledger_that_was_idle_for_long_are_found_in_its_comp
     reader.clock.advance(660_000)
     reader.poll()
     lines.append(ledger, 2)
-    ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(ledger.read_bytes()))
-    ledger.unlink()
+    compress(ledger, "l.jsonl.1.gz")
     reader.wait(6 * QUIET_MS)
     assert reader.lines == lines.written
     assert reader.tail.stats.suspected_loss == 0

@@ -14,7 +14,7 @@ import zstandard
 from preempt_exporter.tail import seating
 from preempt_exporter.tail.folders import list_entries
 from preempt_exporter.tail.source import open_regular
-from tests.tail.conftest import QUIET_MS, Lines, Reader
+from tests.tail.conftest import QUIET_MS, Lines, Reader, compress
 
 Follow = Callable[..., Reader]
 
@@ -369,10 +369,8 @@ def test_two_compressed_remainders_are_read_oldest_first(ledger: Path, lines: Li
     newer = lines.make(10, size=70_000)
 
     def compress_both() -> None:
-        ledger.with_name("l.jsonl.2.gz").write_bytes(gzip.compress(rotated.read_bytes() + older))
-        ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(ledger.read_bytes() + newer))
-        rotated.unlink()
-        ledger.unlink()
+        compress(rotated, "l.jsonl.2.gz", late=older)
+        compress(ledger, "l.jsonl.1.gz", late=newer)
 
     reader.restart(compress_both)
     while len(reader.lines) < 24:
@@ -487,8 +485,7 @@ def test_compressed_forms_that_cannot_be_opened_are_tried_again(ledger: Path, li
     def rotate() -> None:
         lines.append(ledger, 50)
         for plain, packed in ((older, "l.jsonl.2.gz"), (ledger, "l.jsonl.1.gz")):
-            ledger.with_name(packed).write_bytes(gzip.compress(plain.read_bytes()))
-            plain.unlink()
+            compress(plain, packed)
             refused.add(str(ledger.with_name(packed)))
 
     reader.restart(rotate)
@@ -523,8 +520,7 @@ def test_compressed_forms_in_a_folder_that_cannot_be_listed_for_a_while(
     def rotate() -> None:
         nonlocal is_listed
         lines.append(ledger, 50)
-        ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(ledger.read_bytes()))
-        ledger.unlink()
+        compress(ledger, "l.jsonl.1.gz")
         is_listed = False
 
     reader.restart(rotate)
@@ -820,8 +816,7 @@ def test_a_replaced_file_whose_replacement_was_compressed_while_down(
 
     def pack() -> None:
         lines.append(ledger, 2)
-        ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(ledger.read_bytes()))
-        ledger.unlink()
+        compress(ledger, "l.jsonl.1.gz")
 
     reader.restart(pack)
     reader.wait(4 * QUIET_MS)
@@ -852,8 +847,7 @@ def test_half_a_copy_and_its_original_both_gone(ledger: Path, lines: Lines, foll
     def pack() -> None:
         lines.append(ledger, 2)
         copy.unlink()
-        ledger.with_name("l.jsonl.1.gz").write_bytes(gzip.compress(ledger.read_bytes()))
-        ledger.unlink()
+        compress(ledger, "l.jsonl.1.gz")
 
     reader.restart(pack)
     reader.wait(4 * QUIET_MS)
@@ -925,9 +919,7 @@ def test_compressing_what_was_read_arouses_no_suspicion(
         reader.wait(2 * QUIET_MS)
         reader.restart()
         reader.poll()
-    with gzip.open(f"{rotated}.gz", "wb") as packed:
-        packed.write(rotated.read_bytes())
-    rotated.unlink()
+    compress(rotated, f"{rotated.name}.gz")
     reader.wait(5 * QUIET_MS)
     assert reader.lines == lines.written
     assert reader.tail.stats.suspected_loss == 0
@@ -942,13 +934,11 @@ def test_a_remainder_among_many_compressed_forms(ledger: Path, lines: Lines, fol
     reader.poll()
     late = lines.make(2)
 
-    def compress() -> None:
+    def compress_all() -> None:
         for form in forms:
-            with gzip.open(f"{form}.gz", "wb") as packed:
-                packed.write(form.read_bytes() + (late if form is forms[0] else b""))
-            form.unlink()
+            compress(form, f"{form.name}.gz", late=late if form is forms[0] else b"")
 
-    reader.restart(compress)
+    reader.restart(compress_all)
     reader.wait(5 * QUIET_MS)
     assert reader.lines == lines.written
 
@@ -965,9 +955,7 @@ def test_a_compressed_form_of_a_file_that_a_late_reader_has_not_finished(
     reader.poll()
     ledger.write_bytes(b"")
     reader.poll()
-    with gzip.open(f"{copy}.gz", "wb") as packed:
-        packed.write(copy.read_bytes())
-    copy.unlink()
+    compress(copy, f"{copy.name}.gz")
     for _ in range(4):
         reader.clock.advance(4 * QUIET_MS)
         reader.poll()
@@ -987,9 +975,7 @@ def test_compressing_many_forms_at_once_arouses_no_suspicion(
     reader = follow(ledger)
     reader.wait(3 * QUIET_MS)
     for form in forms:
-        with gzip.open(f"{form}.gz", "wb") as packed:
-            packed.write(form.read_bytes())
-        form.unlink()
+        compress(form, f"{form.name}.gz")
     reader.wait(5 * QUIET_MS)
     assert reader.lines == lines.written
     assert reader.tail.stats.suspected_loss == 0
